@@ -508,10 +508,8 @@ impl World {
         }
         let thread = self.machines[m].threads.get_mut(slot);
         thread.comm = comm;
-        if thread.vm.is_none()
-            && let Some(pid) = vhost_owner(&comm)
-        {
-            let vm = self.vm_of_process(m, pid);
+        if thread.vm.is_none() {
+            let vm = self.vm_of_thread(m, None, &comm);
             self.machines[m].threads.get_mut(slot).vm = vm;
         }
     }
@@ -628,10 +626,4 @@ impl World {
         let threads = &self.machines[at.m].threads;
         threads.get(threads.find(at.tid)?).vm
     }
-}
-
-/// The process a vhost worker works for: `vhost-PID` (drivers/vhost/vhost.c).
-fn vhost_owner(comm: &Comm) -> Option<Tid> {
-    let digits = comm.as_bytes().strip_prefix(b"vhost-")?;
-    std::str::from_utf8(digits).ok()?.parse().ok().map(Tid)
 }

@@ -287,13 +287,24 @@ impl World {
             thread.comm = Comm::new(known.name.as_bytes());
             thread.pid = known.pid;
             thread.cgroup_name.clone_from(&known.cgroup);
-            let (id, pid) = (machine.id, known.pid);
+            let (id, pid, comm) = (machine.id, known.pid, thread.comm);
             thread.cgroup = known.cgroup.as_deref().map(|name| self.windows.cgroup(id, name));
-            let vm = pid.and_then(|pid| self.vm_of_process(m, pid));
+            let vm = self.vm_of_thread(m, pid, &comm);
             self.machines[m].threads.get_mut(slot).vm = vm;
         }
         self.machines[m].judge(slot);
         Some(slot)
+    }
+
+    /// The VM that a thread of this process and name works for.
+    pub(crate) fn vm_of_thread(
+        &self,
+        m: usize,
+        pid: Option<Tid>,
+        comm: &Comm,
+    ) -> Option<MachineId> {
+        let of = |pid: Option<Tid>| pid.and_then(|pid| self.vm_of_process(m, pid));
+        of(pid).or_else(|| of(vhost_owner(comm)))
     }
 
     /// The VM whose VMM process this is.
@@ -428,4 +439,10 @@ impl World {
             }
         }
     }
+}
+
+/// The process a vhost worker works for: `vhost-PID` (drivers/vhost/vhost.c).
+fn vhost_owner(comm: &Comm) -> Option<Tid> {
+    let digits = comm.as_bytes().strip_prefix(b"vhost-")?;
+    std::str::from_utf8(digits).ok()?.parse().ok().map(Tid)
 }

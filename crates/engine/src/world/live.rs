@@ -78,7 +78,7 @@ impl World {
         };
         let id = self.machines[m].id;
         let cgroup = told.cgroup.as_deref().map(|name| self.windows.cgroup(id, name));
-        let vm = told.pid.and_then(|pid| self.vm_of_process(m, pid));
+        let vm = self.vm_of_thread(m, told.pid, &Comm::new(told.name.as_bytes()));
         let thread = self.machines[m].threads.get_mut(slot);
         if thread.place == Place::Gone {
             return;

@@ -3,8 +3,11 @@
 #![allow(clippy::unwrap_used, reason = "a failed expectation is the report")]
 
 use crate::dsl::Story;
+use transect_engine::topology::ThreadInfo;
 use transect_model::{
     cause::Evidence,
+    ids::{MachineId, Tid},
+    setting::ThreadSettings,
     stage::Staged as _,
     table::{Packet, Tables},
 };
@@ -336,4 +339,25 @@ fn a_hole_hides_the_rest_of_the_way() {
             "2→2 10: receive+0 without send,host_send,fetch,signal,inject,guest_irq,wake",
         ]
     );
+}
+
+/// Two VMs have a vCPU of that number: whose interrupt it is, the worker's name tells, which it had before.
+#[test]
+fn a_vhost_worker_is_known_by_its_name() {
+    let story = [out(1000, 9), through(1000, 9), into(1000, 9)].concat();
+    let story = format!("{BED}{story}{END}").replace("vcpu=1", "vcpu=0").replace("db 1", "db 0");
+    let mut story = Story::parse(&story);
+    for (machine, pid) in story.topology.machines.iter_mut().skip(1).zip([160, 170]) {
+        machine.vmm_pid = Some(Tid(pid));
+    }
+    story.topology.threads.push(ThreadInfo {
+        machine: MachineId(0),
+        tid: Tid(300),
+        pid: Some(Tid(300)),
+        name: "vhost-170".into(),
+        cgroup: None,
+        born: None,
+        settings: ThreadSettings::default(),
+    });
+    assert_eq!(told(&story.run().0), [format!("1→2 9: {WHOLE} by context")]);
 }

@@ -39,9 +39,8 @@ pub(super) fn find(
         groups.entry((row.machine_id, row.device)).or_default().push(row);
     }
     groups.retain(|_, group| group.len() >= LEAST_REQUESTS);
-    let seen: BTreeSet<MachineId> = groups.keys().map(|(machine, _)| *machine).collect();
-    let hosts = tables.block_io.iter().map(|row| row.machine_id);
-    let recorded: BTreeSet<MachineId> = hosts.chain(seen).collect();
+    let recorded: BTreeSet<MachineId> =
+        tables.io_requests.iter().map(|row| row.machine_id).collect();
     let mut found = Vec::new();
     for ((machine, device), group) in &groups {
         let host = rows.machine(*machine).and_then(|machine| machine.parent_id);

@@ -8,8 +8,8 @@ use transect_explain::{
 use transect_model::{
     cause::Evidence,
     event::BlockOp,
-    ids::{BlockDevice, CpuId, MachineId, Tid},
-    table::{BlockIo, IoRequest, Packet},
+    ids::{BlockDevice, MachineId, Tid},
+    table::{IoRequest, Packet},
 };
 
 const MS: i64 = 1_000_000;
@@ -245,19 +245,7 @@ fn reads_that_need_no_device_are_cached_twice() {
         let mut story = Story::new();
         story.0.io_requests.extend((0..60).map(|n| read(n, n < cached)));
         // The host's block events are recorded.
-        story.0.block_io.push(BlockIo {
-            ts: 0,
-            dur: Some(1),
-            machine_id: HOST,
-            tid: Tid(7),
-            device: HOST_DISK,
-            sector: 0,
-            bytes: 512,
-            op: BlockOp::Read,
-            issue_ns: Some(0),
-            complete_cpu: Some(CpuId(0)),
-            error: Some(0),
-        });
+        story.0.io_requests.push(IoRequest { dur: Some(1), ..request(HOST, 0, BlockOp::Read) });
         story
     };
     let all = found(&story(48));
@@ -266,6 +254,6 @@ fn reads_that_need_no_device_are_cached_twice() {
     assert_eq!((finding.held_ns, finding.of_ns), (48 * MS, 60 * MS));
     assert!(found(&story(47)).is_empty());
     let mut alone = story(60);
-    alone.0.block_io.clear();
+    alone.0.io_requests.pop();
     assert!(found(&alone).is_empty(), "nothing shows that the host's requests are recorded");
 }
