@@ -248,6 +248,14 @@ fn packets_come_from_outside_and_go_there() {
         host 0 6011 8 net_packet 8 1 skb=6
         host 0 6012 8 net_packet 8 1 sent skb=6
         host 0 6013 8 net_xmit eth0 60 skb=6
+        # A guest is the router of another.
+        web 0 6500 42 net_packet 11 1 sent skb=6
+        host 0 6510 7 net_packet 11 1 skb=5
+        host 0 6511 7 net_packet 11 1 sent skb=5
+        db 1 6520 0 net_packet 11 1 skb=6
+        db 1 6521 0 net_packet 11 1 sent skb=6
+        host 0 6530 7 net_packet 11 1 skb=4
+        host 0 6531 7 net_packet 11 1 sent skb=4
         # By macvtap: the host's driver of the guest gets and gives nothing.
         web 0 7000 42 net_packet 9 1 sent skb=6
         host 0 7010 7 net_packet 9 1 sent skb=5
@@ -266,6 +274,7 @@ fn packets_come_from_outside_and_go_there() {
             "0→0 1: send+0 receive+2 without wake",
             "0→- 1: send+0",
             "0→- 1: send+0",
+            "1→- 1: send+0 host_receive+10 host_send+31 without kick,pickup by id",
             "1→- 1: send+0 host_send+10 without kick,pickup,host_receive by id",
             "0→2 1: host_receive+0 receive+40 without host_send,fetch,signal,inject,guest_irq,wake by id",
         ]

@@ -206,7 +206,8 @@ impl Packets {
             let at = way.place();
             at.machine == hop.machine && at.is_sent && at.skb == hop.skb
         };
-        let is_coming = |way: &Way| way.place().is_sent && !way.visits(hop.machine);
+        // It may have been in this machine before: a guest can be a router.
+        let is_coming = |way: &Way| way.place().is_sent && way.place().machine != hop.machine;
         let is_near = |way: &Way| {
             let at = way.place().machine;
             is_coming(way)
