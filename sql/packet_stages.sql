@@ -14,7 +14,7 @@
 -- example: SELECT stage, ns_text(dur) AS length FROM packet_stages WHERE packet = 1
 SELECT
     s.packet,
-    s.machine_id,
+    s.sender AS machine_id,
     m.name AS machine,
     s.to_machine_id,
     r.name AS to_machine,
@@ -25,32 +25,32 @@ SELECT
     s.packet_dur
 FROM (
     SELECT
-        packet, machine_id, to_machine_id, packet_ts, packet_dur, place,
+        packet, sender, to_machine_id, packet_ts, packet_dur, place,
         lag(cut) OVER w || '..' || cut AS stage,
         lag(t) OVER w AS ts,
         t - lag(t) OVER w AS dur
     FROM (
         SELECT
-            row_number() OVER (ORDER BY p.ts, p.machine_id, p.flow, p.seq) AS packet,
-            CASE WHEN p.send_ts IS NOT NULL THEN p.machine_id END AS machine_id,
-            p.to_machine_id,
-            p.ts AS packet_ts,
-            p.dur AS packet_dur,
+            row_number() OVER (ORDER BY ts, machine_id, flow, seq) AS packet,
+            CASE WHEN send_ts IS NOT NULL THEN machine_id END AS sender,
+            to_machine_id,
+            ts AS packet_ts,
+            dur AS packet_dur,
             unnest([
-                p.send_ts, p.kick_ts, p.pickup_ts, p.host_receive_ts, p.host_send_ts, p.fetch_ts,
-                p.signal_ts, p.inject_ts, p.guest_irq_ts, p.receive_ts, p.wake_ts, p.run_ts
+                send_ts, kick_ts, pickup_ts, host_receive_ts, host_send_ts, fetch_ts,
+                signal_ts, inject_ts, guest_irq_ts, receive_ts, wake_ts, run_ts
             ]) AS t,
             unnest([
                 'send', 'kick', 'pickup', 'host_receive', 'host_send', 'fetch',
                 'signal', 'inject', 'guest_irq', 'receive', 'wake', 'run'
             ]) AS cut,
             unnest([0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11]) AS place
-        FROM packets AS p
+        FROM packets
     ) AS u
     WHERE t IS NOT NULL
     WINDOW w AS (PARTITION BY packet ORDER BY place)
 ) AS s
-LEFT JOIN machines AS m ON m.machine_id = s.machine_id
+LEFT JOIN machines AS m ON m.machine_id = s.sender
 LEFT JOIN machines AS r ON r.machine_id = s.to_machine_id
 WHERE s.ts IS NOT NULL
 ORDER BY s.packet, s.place
