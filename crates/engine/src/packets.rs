@@ -171,21 +171,17 @@ impl World {
     /// The interrupt that told a guest of this packet.
     fn find_interrupt(&mut self, at: At, serial: u64, device: Option<DeviceName>) {
         let Some(v) = self.vcpu_of_guest(at) else { return };
-        let by = self.causes.vcpu(v).and_then(|delivery| delivery.delivered());
-        let Some(way) = self.packets.way(serial) else { return };
-        let sent = way.sent_last();
-        let is_late = by.zip(sent).is_some_and(|(by, sent)| by.handler < sent);
         let Some(device) = device else { return };
-        let found = match self.packets.card(v).arrives(device, by, is_late) {
-            Some(Ok(found)) => Some(found),
-            Some(Err(message)) => {
-                let queues = self.causes.queues.get(&at.m);
-                let other = queues.and_then(|queues| queues.handled(message));
-                other.map(|other| (other, Evidence::Order))
-            }
-            None => None,
+        let Some(sent) = self.packets.way(serial).map(|way| way.sent_last()) else { return };
+        let by = self.causes.vcpu(v).and_then(|delivery| delivery.delivered());
+        let by = by.filter(|by| sent.is_none_or(|sent| by.handler >= sent));
+        let mut ran = match (sent, self.causes.queues.get(&at.m)) {
+            (Some(sent), Some(queues)) => queues.handled_since(sent),
+            _ => Vec::new(),
         };
-        if let Some((delivered, evidence)) = found
+        // Of one that came from outside, or without a message, only the last handler is known.
+        ran.extend(by.filter(|by| ran.is_empty() || by.message.is_none()));
+        if let Some((delivered, evidence)) = self.packets.card(v).arrives(device, &ran)
             && let Some(way) = self.packets.way(serial)
         {
             way.interrupt = delivered.signals.map(|signals| Interrupt {

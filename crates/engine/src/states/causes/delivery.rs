@@ -95,6 +95,13 @@ pub(crate) struct Delivered {
     pub(crate) handler: i64,
 }
 
+impl Delivered {
+    /// Address and data of its message.
+    pub(crate) fn message(&self) -> Option<(u64, u64)> {
+        self.message.map(|message| (message.address, message.data))
+    }
+}
+
 /// What follows from an injection: the row's parts.
 pub(crate) struct Line {
     pub(crate) from: Origin,
@@ -379,9 +386,9 @@ impl Queues {
         }
     }
 
-    /// The last handler to which a message led.
-    pub(crate) fn handled(&self, message: (u64, u64)) -> Option<Delivered> {
-        self.handlers.get(&message).copied()
+    /// The handlers to which messages led since then: the last of each.
+    pub(crate) fn handled_since(&self, t: i64) -> Vec<Delivered> {
+        self.handlers.values().filter(|delivered| delivered.handler >= t).copied().collect()
     }
 
     /// The interrupt that tells of the end of a request for which this doorbell was rung: that in whose handler it

@@ -3,7 +3,7 @@
 //! A doorbell that is rung while a driver gets a packet (between `net_dev_start_xmit` and `net_dev_xmit` on
 //! that vCPU) is the card's, and for all packets that wait for one: a driver may ring once for several
 //! (`netdev_xmit_more`). Which message tells that packets have come is learned by vote, of the handlers that ran
-//! before them.
+//! between a packet's sending and its receipt: the interrupt for what the guest has sent itself is another one.
 
 use crate::states::causes::delivery::{Delivered, is_sure};
 use serde::{Deserialize, Serialize};
@@ -15,9 +15,6 @@ const MAX_AWAITING: usize = 1024;
 /// Doorbells, and messages of one device, at most.
 const MAX_KNOWN: usize = 1 << 8;
 
-/// Address and data of a message interrupt.
-pub(crate) type MessageKey = (u64, u64);
-
 /// What is known of one vCPU.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub(crate) struct Card {
@@ -27,8 +24,15 @@ pub(crate) struct Card {
     rung: Vec<u64>,
     /// By doorbell: how often it was rung while a driver got a packet.
     rings: BTreeMap<u64, u64>,
-    /// By device and message: how many packets came behind its handler.
-    arrivals: BTreeMap<[u8; 16], BTreeMap<MessageKey, u64>>,
+    /// By device.
+    arrivals: BTreeMap<[u8; 16], Arrivals>,
+}
+
+/// The packets that came from one device behind a handler: all, and by message those before which its handler ran.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+struct Arrivals {
+    all: u64,
+    messages: BTreeMap<(u64, u64), u64>,
 }
 
 impl Card {
@@ -62,35 +66,34 @@ impl Card {
         self.rung.clear();
     }
 
-    /// A packet has come from a device: `by` is the last handler that ran on this vCPU, behind whose beginning it
-    /// was sent if `is_late`. The handler that led to it, or the message whose handler did on another vCPU.
+    /// A packet has come from a device; these handlers ran since it was sent. The one that led to it.
     pub(crate) fn arrives(
         &mut self,
         device: DeviceName,
-        by: Option<Delivered>,
-        is_late: bool,
-    ) -> Option<Result<(Delivered, Evidence), MessageKey>> {
-        let key = by.and_then(|by| by.message).map(|message| (message.address, message.data));
-        let room = self.arrivals.len() < MAX_KNOWN || self.arrivals.contains_key(&device.0);
-        if let Some(key) = key.filter(|_| room && !is_late) {
-            let messages = self.arrivals.entry(device.0).or_default();
-            if messages.len() < MAX_KNOWN || messages.contains_key(&key) {
-                *messages.entry(key).or_default() += 1;
+        ran: &[Delivered],
+    ) -> Option<(Delivered, Evidence)> {
+        let arrivals =
+            match self.arrivals.len() < MAX_KNOWN || self.arrivals.contains_key(&device.0) {
+                true => self.arrivals.entry(device.0).or_default(),
+                false => return None,
+            };
+        let votes = |of: &Delivered| {
+            of.message().and_then(|key| arrivals.messages.get(&key)).copied().unwrap_or(0)
+        };
+        let best = ran.iter().copied().max_by_key(|of| (votes(of), of.handler));
+        let evidence = match (best.map(|best| votes(&best)), ran.len()) {
+            (Some(most), _) if is_sure(most, arrivals.all) => Evidence::Id,
+            (_, 1) => Evidence::Context,
+            _ => Evidence::Order,
+        };
+        for key in ran.iter().filter_map(Delivered::message) {
+            if arrivals.messages.len() < MAX_KNOWN || arrivals.messages.contains_key(&key) {
+                *arrivals.messages.entry(key).or_default() += 1;
             }
         }
-        match (by, self.message_of(device)) {
-            (Some(by), Some(known)) if key == Some(known) => Some(Ok((by, Evidence::Id))),
-            (_, Some(known)) => Some(Err(known)),
-            (Some(by), None) => Some(Ok((by, Evidence::Context))),
-            (None, None) => None,
-        }
-    }
-
-    /// The message of a device, if that is sure.
-    fn message_of(&self, device: DeviceName) -> Option<MessageKey> {
-        let messages = self.arrivals.get(&device.0)?;
-        let (message, most) = messages.iter().max_by_key(|(_, count)| **count)?;
-        is_sure(*most, messages.values().sum()).then_some(*message)
+        // A poll that goes on shows nothing.
+        arrivals.all += u64::from(!ran.is_empty());
+        best.map(|best| (best, evidence))
     }
 
     /// Events are missing. What was learned stays.
