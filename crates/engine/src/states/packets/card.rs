@@ -12,8 +12,23 @@ use transect_model::{cause::Evidence, event::DeviceName};
 
 /// Packets that wait for a doorbell, at most.
 const MAX_AWAITING: usize = 1024;
+/// The message of arrivals is known of so many …
+const SURE_ARRIVALS: u64 = 20;
+/// … if its handler ran before so many hundredths of them …
+const SURE_PERCENT: u64 = 90;
+/// … and no other's before a so many-th part of these.
+const SURE_RATIO: u64 = 2;
 /// Doorbells, and messages of one device, at most.
 const MAX_KNOWN: usize = 1 << 8;
+
+impl Arrivals {
+    /// Is the message with so many packets the device's? Others come only now and then, and a poll that goes on
+    /// takes packets without it.
+    fn is_sure(&self, most: u64) -> bool {
+        let others = self.messages.values().filter(|count| **count * SURE_RATIO > most).count();
+        self.all >= SURE_ARRIVALS && most * 100 >= self.all * SURE_PERCENT && others <= 1
+    }
+}
 
 /// What is known of one vCPU.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -82,7 +97,7 @@ impl Card {
         };
         let best = ran.iter().copied().max_by_key(|of| (votes(of), of.handler));
         let evidence = match (best.map(|best| votes(&best)), ran.len()) {
-            (Some(most), _) if is_sure(most, arrivals.all) => Evidence::Id,
+            (Some(most), _) if arrivals.is_sure(most) => Evidence::Id,
             (_, 1) => Evidence::Context,
             _ => Evidence::Order,
         };
