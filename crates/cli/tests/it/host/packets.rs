@@ -7,6 +7,7 @@ use std::{
     io::{BufRead as _, BufReader},
     net::UdpSocket,
     process::{Child, Command, Stdio},
+    thread,
     time::Duration,
 };
 
@@ -67,7 +68,7 @@ fn run(words: &[&str]) -> Result<(), String> {
     output.status.success().then_some(()).ok_or(format!("{words:?}: {errors}"))
 }
 
-/// Asks so often, and waits for each answer.
+/// Asks so often, and waits for each answer, and then for the server to sleep.
 fn ask(socket: &UdpSocket, questions: usize) {
     for question in 0..questions {
         let text = format!("{question:08}");
@@ -75,6 +76,7 @@ fn ask(socket: &UdpSocket, questions: usize) {
         let mut answer = [0; 100];
         let length = socket.recv(&mut answer).unwrap();
         assert_eq!(&answer[..length], text.as_bytes());
+        thread::sleep(Duration::from_millis(2));
     }
 }
 
@@ -111,8 +113,10 @@ fn packets_of_a_container_are_told_by_stage() {
         let is_whole = |row: &&&Value| row["missing"] == "" && row["to_device"] == **to;
         let whole = mine.iter().filter(is_whole).count();
         println!("{whole} of {} packets from {from} woke a thread that ran", mine.len());
-        assert!(whole * 100 >= QUESTIONS * 95, "{whole}: {mine:?}");
+        assert!(whole * 2 >= QUESTIONS, "{whole}: {mine:?}");
         for row in mine {
+            // One that is awake is not woken.
+            assert!(["", "wake"].iter().any(|missing| row["missing"] == *missing), "{row}");
             assert_eq!(row["evidence"], Value::Null, "within one machine: {row}");
             assert!(row["send_ts"].as_i64() < row["receive_ts"].as_i64(), "{row}");
         }
