@@ -200,7 +200,7 @@ impl World {
         let waiting = self.causes.queues.get(&vm).and_then(|queues| queues.back_end(doorbell));
         let waiting = waiting.filter(|tid| self.is_waiting(at.m, *tid));
         let (rung, evidence) = self.packets.card(v).rings(doorbell);
-        for serial in rung.to_vec() {
+        for serial in rung {
             let Some(way) = self.packets.way(serial) else { continue };
             if way.kick.is_some() {
                 continue;

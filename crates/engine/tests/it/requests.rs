@@ -284,7 +284,7 @@ fn every_request_of_a_real_recording_has_its_stages() {
     assert_eq!(rows.len(), 150);
     let mut kinds: BTreeMap<(String, Option<Evidence>), usize> = BTreeMap::new();
     for row in &rows {
-        let known: Vec<i64> = row.cuts().into_iter().flatten().collect();
+        let known: Vec<i64> = row.cuts().flatten().collect();
         assert!(known.is_sorted(), "{row:?}");
         let stages: i64 = row.stages().map(|stage| stage.ns).sum();
         assert_eq!(Some(stages), row.dur, "{row:?}");

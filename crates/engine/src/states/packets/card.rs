@@ -59,7 +59,7 @@ impl Card {
     }
 
     /// A doorbell, while a driver gets a packet: for which it is, and how well that is known.
-    pub(crate) fn rings(&mut self, doorbell: u64) -> (&[u64], Evidence) {
+    pub(crate) fn rings(&mut self, doorbell: u64) -> (Vec<u64>, Evidence) {
         let rings = &mut self.rings;
         let all: u64 = rings.values().sum();
         let most = rings.get(&doorbell).copied().unwrap_or(0);
@@ -68,7 +68,7 @@ impl Card {
             rings.insert(doorbell, most + 1);
         }
         self.rung = std::mem::take(&mut self.awaiting);
-        (&self.rung, evidence)
+        (self.rung.clone(), evidence)
     }
 
     /// Somebody goes on in the exit that is open: for these.
