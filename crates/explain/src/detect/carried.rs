@@ -77,18 +77,18 @@ impl Carried {
         if reaches(self.back_end_ns, BACK_END_PERCENT, self.of_ns) {
             let most = self.back_ends.iter().max_by_key(|(tid, count)| (**count, Reverse(**tid)));
             let holder = most.map(|(tid, _)| ThreadId { machine: self.host, tid: *tid });
-            let behind = holder.and_then(|holder| {
-                behind(rows, waits, &subject(rows, holder), |thread| thread == holder)
-            });
+            let behind = holder.and_then(|holder| behind(rows, waits, holder));
             let detail = Detail::BackEnd { what: self.what, holder, behind };
             found.push(self.finding(Detector::SlowVmm, self.back_end_ns, detail));
         }
         if reaches(self.delivery_ns, DELIVERY_PERCENT, self.of_ns) {
-            let own = Party::Machine(self.machine);
-            let is_vcpu = |thread: ThreadId| {
-                rows.vcpu_of_thread(thread).is_some_and(|(machine, _)| machine == self.machine)
+            // Which of several vCPUs takes the interrupts is not known here.
+            let of = rows.vcpu_threads().into_iter().filter(|((vm, _), _)| *vm == self.machine);
+            let vcpus: Vec<ThreadId> = of.map(|(_, thread)| thread).collect();
+            let behind = match vcpus[..] {
+                [vcpu] => behind(rows, waits, vcpu),
+                _ => None,
             };
-            let behind = behind(rows, waits, &own, is_vcpu);
             let detail = Detail::BackEnd { what: self.what, holder: None, behind };
             found.push(self.finding(Detector::Delivery, self.delivery_ns, detail));
         }
@@ -112,23 +112,14 @@ impl Carried {
     }
 }
 
-/// Who had the CPU for most of the time for which these threads waited for one.
-fn behind(
-    rows: &Rows<'_>,
-    waits: &[Waits],
-    own: &Party,
-    is_one: impl Fn(ThreadId) -> bool,
-) -> Option<Party> {
+/// Who had the CPU for most of the time for which the thread waited for it.
+fn behind(rows: &Rows<'_>, waits: &[Waits], thread: ThreadId) -> Option<Party> {
+    let of = waits.iter().find(|waits| waits.of == Actor::Thread(thread))?;
+    let own = subject(rows, thread);
     let mut all: BTreeMap<Party, i64> = BTreeMap::new();
-    for of in waits {
-        let Actor::Thread(thread) = of.of else { continue };
-        if !is_one(thread) {
-            continue;
-        }
-        for (alike, sum) in of.all.iter().filter(|(alike, _)| of.is_own(alike.doing)) {
-            if let Some(who) = other(rows, alike.by, own) {
-                *all.entry(who).or_default() += sum.ns;
-            }
+    for (alike, sum) in of.all.iter().filter(|(alike, _)| of.is_own(alike.doing)) {
+        if let Some(who) = other(rows, alike.by, &own) {
+            *all.entry(who).or_default() += sum.ns;
         }
     }
     all.into_iter().max_by_key(|(_, ns)| *ns).map(|(who, _)| who)
