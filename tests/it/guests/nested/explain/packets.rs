@@ -5,7 +5,7 @@ use super::{
     answer::{Answer, expect_share},
     network::{Pair, ask, pair, thread_of},
     on_nested_host,
-    requests::{counts, rank},
+    requests::{check_stages, counts, rank},
     threads::numbers_of,
 };
 use crate::guests::nested::{Bed, machine_id};
@@ -93,26 +93,9 @@ fn slow_worker(bed: &Bed) -> Result<()> {
     pair.server.kill()
 }
 
-/// Is each stage known, or named as missing; and are those that are known in order, and all of the packet?
-fn check_stages(row: &Value) -> Result<()> {
-    let missing = row["missing"].as_str().context("missing")?;
-    let named: Vec<&str> = missing.split(',').collect();
-    let mut last = number(row, "ts")?;
-    for column in STAGES {
-        let stage = column.trim_end_matches("_ts");
-        match row[column].as_i64() {
-            Some(ts) => {
-                ensure!(ts >= last, "{column} is not in order: {row}");
-                last = ts;
-            }
-            None => {
-                let is_named = named.contains(&stage) || stage == "run" && named.contains(&"wake");
-                ensure!(is_named, "{column}: {row}");
-            }
-        }
-    }
-    ensure!(last == number(row, "ts")? + number(row, "dur")?, "stages are not the packet: {row}");
-    Ok(())
+/// A thread that is not woken does not run.
+fn together(stage: &str) -> &'static str {
+    if stage == "run" { "wake" } else { "itself" }
 }
 
 /// The client asks, the server answers at once.
@@ -144,7 +127,7 @@ fn questions(bed: &Bed, pair: &Pair, back_end: &str) -> Result<()> {
     let (asked, replied) = (from_to(client, server)?, from_to(server, client)?);
     #[expect(clippy::cast_precision_loss, reason = "some thousands")]
     for (what, rows) in [("questions", &asked), ("answers", &replied)] {
-        rows.iter().try_for_each(check_stages)?;
+        rows.iter().try_for_each(|row| check_stages(row, &STAGES, together))?;
         let mut lengths =
             rows.iter().map(|row| number(row, "dur")).collect::<Result<Vec<i64>>>()?;
         lengths.sort_unstable();
