@@ -7,6 +7,7 @@ use crate::{
         irqs::Handler,
         occupant::Occupant,
         slots::Slot,
+        stages::WokenFor,
         thread::{OpenSyscall, Place, Wake},
         vcpu::HaltEnd,
         wakeups::{WakeEvent, Woken},
@@ -377,10 +378,12 @@ impl World {
             // It wakes itself (a signal, a timer that interrupted it): it runs, and goes on.
             return;
         }
+        let slept = matches!(machine.threads.get(slot).place, Place::Asleep { .. });
         let woken = machine.threads.wake(slot, at.t, event, env!(self, machine, sink));
         if let Some(about) = waker.about.filter(|_| !done) {
-            machine.blocks.waking.wakes(about, at.t, tid);
-            self.packets.wakes(machine.id, about, at.t, tid);
+            let woken = WokenFor { ts: at.t, tid, slept };
+            machine.blocks.waking.wakes(about, woken);
+            self.packets.wakes(machine.id, about, woken);
         }
         if !done {
             self.packet_wakes(at, tid, waker.context);

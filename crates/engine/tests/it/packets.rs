@@ -176,6 +176,21 @@ fn what_is_awake_is_not_woken() {
     );
 }
 
+/// A thread that is woken while it goes to sleep goes on, or comes back to a CPU that it had left already.
+#[test]
+fn who_goes_to_sleep_may_be_woken_before() {
+    let way = [out(1000, 9), through(1000, 9), into(1000, 9)].concat();
+    let way = way.replace("sched_waking 52", "sched_waking 61 cpu=0");
+    let begin = "db 0 900 60 sched_switch 60 R 61\n";
+    let leaves = "db 0 1136 61 sched_switch 61 S 0\ndb 0 1140 0 sched_switch 0 R 61\n";
+    let told = |then: &str| {
+        let tables = run(&[begin, &way, then, "db 0 90000 61 other\n"].concat());
+        told(&tables).pop().unwrap().split_once("receive+130 ").unwrap().1.to_owned()
+    };
+    assert_eq!(told(""), "without wake by context");
+    assert_eq!(told(leaves), "wake+135 run+140 by context");
+}
+
 /// A poll that goes on takes what comes without an interrupt.
 #[test]
 fn an_interrupt_before_the_packet_is_not_its_own() {

@@ -24,7 +24,10 @@
 mod card;
 pub(crate) mod way;
 
-use super::causes::{Origin, delivery::is_sure, on_cpu::About};
+use super::{
+    causes::{Origin, delivery::is_sure, on_cpu::About},
+    stages::WokenFor,
+};
 use card::Card;
 use serde::{Deserialize, Serialize};
 use std::collections::{BTreeMap, VecDeque};
@@ -332,12 +335,12 @@ impl Packets {
         self.back_ends.get(&(host, device.0)).map(|known| known.tid)
     }
 
-    /// A thread is woken at `t`, about that.
-    pub(crate) fn wakes(&mut self, machine: MachineId, about: About, t: i64, tid: Tid) {
+    /// A thread is woken about that.
+    pub(crate) fn wakes(&mut self, machine: MachineId, about: About, woken: WokenFor) {
         if let Some(serial) = self.find(machine, about)
             && let Some(way) = self.way(serial)
         {
-            way.wake.get_or_insert((t, tid));
+            way.wake.get_or_insert(woken);
         }
     }
 
@@ -351,7 +354,7 @@ impl Packets {
     ) {
         if let Some(serial) = self.find(machine, about)
             && let Some(way) = self.way(serial)
-            && way.wake == Some((woken, tid))
+            && way.wake.is_some_and(|told| (told.ts, told.tid) == (woken, tid))
         {
             way.run.get_or_insert(t);
         }

@@ -2,7 +2,7 @@
 
 use crate::states::{
     causes::Origin,
-    stages::{Interrupt, Rung},
+    stages::{Interrupt, Rung, WokenFor},
 };
 use serde::{Deserialize, Serialize};
 use transect_model::{
@@ -61,7 +61,7 @@ pub(crate) struct Way {
     pub(crate) fetch_evidence: Evidence,
     pub(crate) to_backend: Option<Tid>,
     pub(crate) interrupt: Option<Interrupt>,
-    pub(crate) wake: Option<(i64, Tid)>,
+    pub(crate) wake: Option<WokenFor>,
     pub(crate) run: Option<i64>,
     /// Events of its further way may be missing.
     pub(crate) is_hidden: bool,
@@ -209,7 +209,7 @@ impl Way {
 
     /// When it went on last, or somebody ran for it.
     pub(crate) fn last_change(&self) -> i64 {
-        let woken = self.wake.map_or(i64::MIN, |(ts, _)| ts);
+        let woken = self.wake.map_or(i64::MIN, |woken| woken.ts);
         self.place().ts.max(woken).max(self.run.unwrap_or(i64::MIN))
     }
 
@@ -251,7 +251,7 @@ impl Way {
         cuts[INJECT] = interrupt.and_then(|interrupt| interrupt.inject);
         cuts[GUEST_IRQ] = interrupt.map(|interrupt| interrupt.handler);
         cuts[RECEIVE] = to.map(|_| last.ts);
-        cuts[WAKE] = self.wake.map(|(ts, _)| ts);
+        cuts[WAKE] = self.wake.filter(|woken| woken.counts(self.run)).map(|woken| woken.ts);
         cuts[RUN] = self.run;
         if let Some(Interrupt { signals, .. }) = interrupt {
             let ready = cuts[FETCH].or(cuts[HOST_SEND]);
@@ -326,7 +326,7 @@ impl Way {
             receive_ts: cuts[RECEIVE],
             wake_ts: cuts[WAKE],
             run_ts: cuts[RUN],
-            wake_tid: wake.map(|(_, tid)| tid),
+            wake_tid: wake.map(|woken| woken.tid),
             backend_tid: self.backend.filter(|_| has(KICK)),
             to_backend_tid: self.to_backend.filter(|_| has(HOST_SEND)),
             evidence: evidence.into_iter().flatten().max(),

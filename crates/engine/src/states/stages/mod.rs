@@ -109,6 +109,23 @@ pub(crate) struct Stages {
     pub(crate) is_hidden: bool,
 }
 
+/// A thread that was woken for a request or a packet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(crate) struct WokenFor {
+    pub(crate) ts: i64,
+    pub(crate) tid: Tid,
+    /// It slept.
+    pub(crate) slept: bool,
+}
+
+impl WokenFor {
+    /// Did it have to be woken? One that was about to sleep goes on, unless it had left its CPU already: then it
+    /// comes back to one.
+    pub(crate) fn counts(self, run: Option<i64>) -> bool {
+        self.slept || run.is_some()
+    }
+}
+
 /// A request as its own kernel tells it.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Told {
@@ -118,8 +135,8 @@ pub(crate) struct Told {
     pub(crate) issue: Option<i64>,
     /// When it was completed, and with what error.
     pub(crate) done: Option<(i64, i32)>,
-    /// Whom the completion woke, and when.
-    pub(crate) wake: Option<(i64, Tid)>,
+    /// Whom the completion woke.
+    pub(crate) wake: Option<WokenFor>,
     /// When that thread ran.
     pub(crate) run: Option<i64>,
 }
@@ -189,7 +206,11 @@ impl Stages {
         let is_joined = kick.is_some() || part.is_some() || handler.is_some();
         let part = part.map(|(part, _)| part);
         let (complete_ts, error) = told.done.unzip();
-        let (wake_ts, wake_tid) = told.wake.unzip();
+        let (wake_ts, wake_tid) = told
+            .wake
+            .filter(|woken| woken.counts(told.run))
+            .map(|woken| (woken.ts, woken.tid))
+            .unzip();
         let mut row = IoRequest {
             ts: told.ts,
             dur: told.run.or(wake_ts).or(complete_ts).map(|t| t - told.ts),

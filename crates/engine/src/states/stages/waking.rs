@@ -3,7 +3,7 @@
 //! **Boundary state.** The last requests that were completed: a waking may follow, and the woken thread
 //! get its CPU later. A hole in the machine's streams ends that.
 
-use super::{Named, Stages, Told};
+use super::{Named, Stages, Told, WokenFor};
 use crate::states::{Env, causes::on_cpu::About};
 use serde::{Deserialize, Serialize};
 use std::collections::VecDeque;
@@ -38,11 +38,10 @@ impl Waking {
         self.done.push_back(done);
     }
 
-    /// A thread is woken at `t`, about that.
-    pub(crate) fn wakes(&mut self, about: About, t: i64, tid: Tid) {
+    /// A thread is woken about that.
+    pub(crate) fn wakes(&mut self, about: About, woken: WokenFor) {
         if let Some(at) = self.find(about) {
-            let told = &mut self.done[at].told;
-            told.wake.get_or_insert((t, tid));
+            self.done[at].told.wake.get_or_insert(woken);
         }
     }
 
@@ -55,7 +54,7 @@ impl Waking {
         env: &mut Env<'_>,
     ) {
         let Some(at) = self.find(about) else { return };
-        if self.done[at].told.wake != Some((woken, tid)) {
+        if self.done[at].told.wake.is_none_or(|told| (told.ts, told.tid) != (woken, tid)) {
             return;
         }
         if let Some(mut done) = self.done.remove(at) {
