@@ -4,15 +4,19 @@
 
 use libfuzzer_sys::fuzz_target;
 use transect_compact::{
-    BlockWriter, CHUNK_BYTES, Compact, FileHeader, Item, LogId, Slice, SliceSink, Totals, repack,
+    BlockWriter, CHUNK_BYTES, Compact, FileHeader, Item, LogId, Slice, SliceSink, StackNotes,
+    Totals, repack,
 };
-use transect_model::{exit::Isa, ids::CpuId};
+use transect_model::{exit::Isa, ids::CpuId, stack::MAX_FRAMES};
 
 /// Events read, and everything else looked at.
 fn read(file: &[u8]) -> Vec<Item> {
     let Ok(compact) = Compact::parse(file) else { return Vec::new() };
     for problem in compact.problems() {
         assert!(problem.at_bytes <= file.len() as u64);
+    }
+    for frames in compact.stacks().values() {
+        assert!((1..=MAX_FRAMES).contains(&frames.len()));
     }
     let mut items = Vec::new();
     for cpu in compact.cpus() {
@@ -25,6 +29,9 @@ fn read(file: &[u8]) -> Vec<Item> {
 
 fuzz_target!(|data: &[u8]| {
     read(data);
+    if let Ok(note) = str::from_utf8(data) {
+        StackNotes::default().read(note);
+    }
     let [side, data @ ..] = data else { return };
     let Ok(mut file) = BlockWriter::new(Vec::new(), &FileHeader::new(1, Isa::Svm, "")) else {
         return;

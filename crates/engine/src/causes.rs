@@ -19,7 +19,8 @@ use transect_model::{
     event::{Access, BlockRequest, Comm, CoreEvent},
     ids::{MachineId, Tid, VcpuId},
     interrupt::Context,
-    table::{IrqLine, Row, TableSink},
+    stack::StackPoint,
+    table::{IrqLine, Row, StackSample, TableSink},
 };
 
 /// Where the registers of a CPU's interrupt controller are, if the guest has not moved them.
@@ -49,11 +50,44 @@ impl World {
             }
             CoreEvent::SoftirqRaise { vector, context } => self.raised(at, vector, context),
             CoreEvent::SoftirqEntry { vector } => self.softirq_runs(at, vector, sink),
+            CoreEvent::Stack { point, kernel, user, woken } => {
+                self.stack(at, (point, woken), (kernel, user), sink);
+            }
             _ => {}
         }
         if !self.causes.is_hidden(at.m, at.t) {
             self.follow_between(at, event, sink);
         }
+    }
+
+    /// The stack of the event before.
+    fn stack(
+        &mut self,
+        at: At,
+        (point, woken_tid): (StackPoint, Option<Tid>),
+        (kernel_stack_id, user_stack_id): (Option<u32>, Option<u32>),
+        sink: &mut dyn TableSink,
+    ) {
+        if !self.wants.stack_samples || at.t < self.start {
+            return;
+        }
+        let stage_ts = match point {
+            StackPoint::Wake => {
+                self.current_vcpu(at).and_then(|v| self.causes.of_vcpu(v).doorbell_ts())
+            }
+            _ => Some(at.t),
+        };
+        sink.row(Row::from(StackSample {
+            ts: at.t,
+            machine_id: self.machines[at.m].id,
+            cpu: at.cpu,
+            tid: at.tid,
+            point,
+            stage_ts,
+            kernel_stack_id,
+            user_stack_id,
+            woken_tid,
+        }));
     }
 
     /// What concerns more than one CPU.

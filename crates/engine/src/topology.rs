@@ -7,7 +7,8 @@ use serde::{Deserialize, Serialize};
 use transect_model::{
     ids::{CpuId, MachineId, MachineKind, Tid, VcpuId},
     setting::{CgroupSettings, ThreadSettings},
-    table::{Cgroup, Machine},
+    stack::Frame,
+    table::{Cgroup, Machine, Stack},
 };
 
 /// One machine as the source of the recording knows it.
@@ -159,6 +160,32 @@ impl CgroupInfo {
     }
 }
 
+/// A stack that events name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StackInfo {
+    /// The machine whose kernel has it.
+    pub machine: MachineId,
+    /// Its number in the recording.
+    pub id: u32,
+    /// Its frames, the innermost first.
+    pub frames: Vec<Frame>,
+}
+
+impl StackInfo {
+    /// A row for each frame.
+    pub(crate) fn rows(self) -> impl Iterator<Item = Stack> {
+        let (machine_id, stack_id) = (self.machine, self.id);
+        let row = move |(depth, Frame { symbol, module })| Stack {
+            machine_id,
+            stack_id,
+            depth,
+            symbol,
+            module,
+        };
+        (0..).zip(self.frames).map(row)
+    }
+}
+
 /// Everything known about the actors before the first event is read.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Topology {
@@ -172,6 +199,8 @@ pub struct Topology {
     pub irq_lines: Vec<IrqLineInfo>,
     /// The control groups known.
     pub cgroups: Vec<CgroupInfo>,
+    /// The frames of the stacks that events name.
+    pub stacks: Vec<StackInfo>,
 }
 
 impl Topology {
@@ -206,6 +235,9 @@ impl Topology {
         }
         if let Some(group) = self.cgroups.iter().find(|group| !known(group.machine)) {
             return Err(format!("a control group is on unknown machine {}", group.machine));
+        }
+        if let Some(stack) = self.stacks.iter().find(|stack| !known(stack.machine)) {
+            return Err(format!("a stack is of unknown machine {}", stack.machine));
         }
         Ok(())
     }

@@ -2,8 +2,8 @@
 
 use transect_model::table::{
     BlockIo, Cause, Counter, CpuSlice, DomainStateRow, Exit, IoRequest, Irq, IrqLine, LockWait,
-    NetIo, Packet, Queue, Reclaim, Syscall, TableSink, ThreadStateRow, Throttle, VcpuStateRow,
-    Wakeup, Window, WorkItem,
+    NetIo, Packet, Queue, Reclaim, StackSample, Syscall, TableSink, ThreadStateRow, Throttle,
+    VcpuStateRow, Wakeup, Window, WorkItem,
 };
 
 /// One flag for every table whose rows come with the events. The others are small, and are always
@@ -23,6 +23,7 @@ pub(crate) struct Wanted {
     pub(crate) io_requests: bool,
     pub(crate) net_io: bool,
     pub(crate) packets: bool,
+    pub(crate) stack_samples: bool,
     pub(crate) work_items: bool,
     pub(crate) counters: bool,
     pub(crate) domain_states: bool,
@@ -50,6 +51,7 @@ impl Wanted {
             io_requests: sink.wants(&IoRequest::TABLE),
             net_io: sink.wants(&NetIo::TABLE),
             packets: sink.wants(&Packet::TABLE),
+            stack_samples: sink.wants(&StackSample::TABLE),
             work_items: sink.wants(&WorkItem::TABLE),
             counters: sink.wants(&Counter::TABLE),
             domain_states: sink.wants(&DomainStateRow::TABLE),
@@ -64,6 +66,11 @@ impl Wanted {
 
     /// Is anything wanted for which causes have to be followed on their way?
     pub(crate) fn follows_causes(&self) -> bool {
-        self.causes || self.irq_lines || self.queues || self.io_requests || self.packets
+        self.causes
+            || self.irq_lines
+            || self.queues
+            || self.io_requests
+            || self.packets
+            || self.stack_samples
     }
 }

@@ -10,6 +10,7 @@ use crate::{
     ids::{BlockDevice, CpuId, MachineId, MachineKind, Tid, VcpuId},
     interrupt::{Context, IrqSource},
     setting::SchedPolicy,
+    stack::StackPoint,
     state::{CounterName, DomainState, EffectiveState, NetDirection, ThreadState, VcpuState},
     xen::Runstate,
 };
@@ -89,6 +90,7 @@ to_cell! {
     CounterName: |v| Cell::Str(Cow::Borrowed(v.as_str()));
     CauseKind: |v| Cell::Str(Cow::Borrowed(v.as_str()));
     Evidence: |v| Cell::Str(Cow::Borrowed(v.as_str()));
+    StackPoint: |v| Cell::Str(Cow::Borrowed(v.as_str()));
     LockKind: |v| Cell::Str(Cow::Borrowed(v.as_str()));
     Context: |v| Cell::Str(Cow::Borrowed(v.as_str()));
     IrqSource: |v| Cell::Str(Cow::Borrowed(v.as_str()));

@@ -13,6 +13,7 @@ use crate::{
     ids::{BlockDevice, CpuId, MachineId, MachineKind, Tid, VcpuId},
     interrupt::{Context, IrqSource},
     setting::SchedPolicy,
+    stack::StackPoint,
     state::{CounterName, DomainState, EffectiveState, NetDirection, ThreadState, VcpuState},
 };
 
@@ -150,6 +151,7 @@ words! {
     CounterName: |v| Some(*v as u64);
     CauseKind: |v| Some(*v as u64);
     Evidence: |v| Some(*v as u64);
+    StackPoint: |v| Some(*v as u64);
     LockKind: |v| Some(*v as u64);
     Context: |v| Some(*v as u64);
     SchedPolicy: |v| Some(*v as u64);

@@ -10,6 +10,7 @@ use crate::{
     exit::ExitReason,
     ids::{CpuId, Tid, VcpuId},
     interrupt::{Context, VectorSource},
+    stack::StackPoint,
     xen::XenEvent,
 };
 use serde::{Deserialize, Serialize};
@@ -219,6 +220,10 @@ pub enum CoreEvent {
     /// the packet, equal wherever it passes unchanged. `seq` is the TCP sequence number; of other packets a
     /// hash of what tells them apart: IP identification, length, begin of the payload.
     NetPacket { skb: u64, flow: u32, seq: u32, sent: bool },
+
+    /// The stack of the code that the event before is of, at the same time: the numbers of its frames in the kernel
+    /// and in the program, as far as they were kept. `woken` is whom a waking woke.
+    Stack { point: StackPoint, kernel: Option<u32>, user: Option<u32>, woken: Option<Tid> },
 
     /// `workqueue:workqueue_queue_work`: the current thread or interrupt gives a kworker work.
     WorkQueue { work: u64, function: u64, context: Option<Context> },

@@ -323,6 +323,12 @@ core_events! {
         "seq": U32 = *seq,
         "sent": Bool = *sent,
     }
+    "transect" "stack" CoreEvent::Stack { point, kernel, user, woken } => {
+        "point": Text = *point,
+        "kernel_stack_id": U32 = *kernel,
+        "user_stack_id": U32 = *user,
+        "woken": I32 = *woken,
+    }
     "workqueue" "workqueue_queue_work" CoreEvent::WorkQueue { work, function, .. } => {
         "work": U64 = *work,
         "function": U64 = *function,

@@ -12,6 +12,7 @@ use crate::{
     ids::{BlockDevice, CpuId, MachineId, MachineKind, Tid, VcpuId},
     interrupt::{Context, IrqSource},
     setting::SchedPolicy,
+    stack::StackPoint,
     state::{CounterName, DomainState, EffectiveState, NetDirection, ThreadState, VcpuState},
 };
 
@@ -127,6 +128,7 @@ words! {
     CounterName: HaltPollNs BlockInFlight;
     CauseKind: Wakeup Fork Timer Ipi Completion Packet Softirq Kick Injection Line Work Lock;
     Evidence: Id Context Order;
+    StackPoint: Issue Transmit Receive Accept Wake;
     LockKind: Spinlock RwlockRead RwlockWrite RwsemRead RwsemWrite Mutex RtMutex PercpuRwsem;
     Context: Task Softirq Irq Nmi;
     SchedPolicy: Other Fifo Rr Batch Idle Deadline Ext;

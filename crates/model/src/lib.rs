@@ -45,6 +45,7 @@ mod record_type;
 mod row;
 mod selected;
 pub mod setting;
+pub mod stack;
 pub mod stage;
 pub mod state;
 pub mod syscall;

@@ -8,8 +8,8 @@ use crate::column::{ColumnSource, ColumnVisitor, TableDoc};
 use crate::table::{
     BlockIo, Cause, Cgroup, ClockCheck, ClockEdge, Counter, CpuRow, CpuSlice, DomainStateRow, Exit,
     ImportLog, IoRequest, Irq, IrqLine, LockWait, Lost, Machine, NetIo, Packet, Queue, Reclaim,
-    Syscall, Thread, ThreadStateRow, Throttle, Vcpu, VcpuStateRow, Wakeup, WallClock, Window,
-    WorkItem,
+    Stack, StackSample, Syscall, Thread, ThreadStateRow, Throttle, Vcpu, VcpuStateRow, Wakeup,
+    WallClock, Window, WorkItem,
 };
 
 /// A row type that can be walked column by column.
@@ -193,6 +193,8 @@ tables! {
     io_requests: IoRequest = IoRequest boxed;
     net_io: NetIo = NetIo;
     packets: Packet = Packet boxed;
+    stack_samples: StackSample = StackSample;
+    stacks: Stack = Stack;
     work_items: WorkItem = WorkItem;
     causes: Cause = Cause;
     irq_lines: IrqLine = IrqLine;

@@ -24,6 +24,7 @@ pub use crate::selected::Selected;
 pub use causes::{Cause, IrqLine, LockWait, Queue, Reclaim, Throttle};
 pub use io::IoRequest;
 pub use packets::Packet;
+pub use stacks::{Stack, StackSample};
 
 macro_rules! table {
     (
@@ -53,6 +54,7 @@ macro_rules! table {
 mod causes;
 mod io;
 mod packets;
+mod stacks;
 
 table! {
     /// One machine of the recording.

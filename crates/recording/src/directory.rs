@@ -23,12 +23,13 @@ use transect_store::{Manifest, Recording};
 /// Everything the engine needs to know about an opened directory.
 pub(crate) fn opened<'a>(path: &Path, recording: &'a Recording) -> Opened<'a> {
     let manifest = &recording.manifest;
-    let sources = recording.sources.iter().map(|source| SourceBytes {
+    let sources = recording.sources.iter().enumerate().map(|(number, source)| SourceBytes {
         name: source.entry.file.clone(),
         machine: source.entry.machine_id,
         bytes: &source.bytes,
         source: Some(source),
         xen_version: xen::version_of(manifest, source.entry.machine_id),
+        number,
     });
     let problems = recording.problems.iter().map(|problem| ImportLog {
         source: problem.file.clone(),
@@ -118,6 +119,7 @@ fn topology(manifest: &Manifest) -> Topology {
         threads: threads.collect(),
         irq_lines: irq_lines.collect(),
         cgroups: cgroups.collect(),
+        stacks: Vec::new(),
     }
 }
 

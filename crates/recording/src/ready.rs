@@ -2,7 +2,7 @@
 //! births and holes to the engine.
 
 use crate::{
-    AnyStream, Options, Plan,
+    AnyStream, Options, Plan, SourceBytes, SourceFile,
     clocks::{host_clock, unit},
     endings::{self, Endings},
     facts::Facts,
@@ -15,6 +15,7 @@ use crate::{
 };
 use std::collections::BTreeMap;
 use transect_clock::{ClockGraph, Converter};
+use transect_engine::topology::StackInfo;
 use transect_engine::{Engine, Filter, Input, MachineGap, StreamKey, Summary, Topology};
 use transect_model::ids::{MachineId, Tid};
 use transect_model::table::{ImportLog, TableSink, WallClock};
@@ -39,7 +40,7 @@ pub(crate) fn ready<T>(
     options: &Options,
     work: impl FnOnce(Ready<'_>) -> anyhow::Result<T>,
 ) -> anyhow::Result<T> {
-    let Opened { facts, topology, mut evidence, sources, gaps, .. } = opened;
+    let Opened { facts, mut topology, mut evidence, sources, gaps, .. } = opened;
     let Opened { lost, mut remarks, filters, window, written, mut endings, .. } = opened;
     let refuse = |endings: &Endings, error| endings.explain(error, &facts, &sources);
     let traces = parse(&sources, &mut remarks).map_err(|error| refuse(&endings, error))?;
@@ -50,6 +51,7 @@ pub(crate) fn ready<T>(
     for (source, trace) in &traces {
         endings.cut(source.machine, trace.cut_cpus(source));
     }
+    topology.stacks.extend(traces.iter().flat_map(|(source, trace)| stacks_of(source, trace)));
     let window = window.or_else(|| written?.window(&traces));
     let readers = readers(&traces, &sources, &clocks);
     let mut inputs = Vec::new();
@@ -63,6 +65,13 @@ pub(crate) fn ready<T>(
     let inputs = endings.apply(inputs, &clocks);
     anyhow::ensure!(!inputs.is_empty(), endings::refusal(&facts, &sources, &remarks));
     work(Ready { facts, topology, gaps, filters, window, lost, remarks, clocks: &clocks, inputs })
+}
+
+/// The stacks that events of a source name.
+fn stacks_of(source: &SourceBytes<'_>, trace: &SourceFile<'_>) -> Vec<StackInfo> {
+    let SourceFile::Compact(file) = trace else { return Vec::new() };
+    let stack = |(id, frames)| StackInfo { machine: source.machine, id, frames };
+    file.stacks().into_iter().map(stack).collect()
 }
 
 pub(crate) fn run(

@@ -22,6 +22,8 @@ pub(crate) struct SourceBytes<'a> {
     pub(crate) source: Option<&'a Source>,
     /// Of the Xen that wrote them, if one did.
     pub(crate) xen_version: XenVersion,
+    /// Its place in the recording's list of sources.
+    pub(crate) number: usize,
 }
 
 impl<'a> SourceBytes<'a> {
@@ -48,7 +50,7 @@ impl<'a> SourceBytes<'a> {
         bytes: &'a [u8],
         xen_version: XenVersion,
     ) -> Self {
-        SourceBytes { name, machine, bytes, source: None, xen_version }
+        SourceBytes { name, machine, bytes, source: None, xen_version, number: 0 }
     }
 }
 
@@ -83,7 +85,7 @@ impl<'a> SourceFile<'a> {
         });
         Ok(match format {
             SourceFormat::Compact => {
-                let file = Compact::parse(bytes)?;
+                let file = Compact::parse(bytes)?.as_source(source.number);
                 if source.has_other_end() && is_whole(&file) {
                     bail!("it is whole, but not the file that was recorded");
                 }

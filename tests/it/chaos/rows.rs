@@ -25,7 +25,7 @@ const INTERVALS: [(&str, &[&str], &[&str]); 4] = [
     ("domain_states", &["machine_id"], &["state"]),
 ];
 /// Tables of which each row belongs to one event.
-const POINTS: [&str; 12] = [
+const POINTS: [&str; 13] = [
     "exits",
     "wakeups",
     "irqs",
@@ -34,6 +34,7 @@ const POINTS: [&str; 12] = [
     "io_requests",
     "net_io",
     "packets",
+    "stack_samples",
     "work_items",
     "locks",
     "throttles",

@@ -362,6 +362,7 @@ impl<'a> Run<'a> {
         self.emit_unlocated(end);
         self.emit_machines();
         self.emit_cgroups();
+        self.emit_stacks();
         self.emit_log(streams);
         let notes = &self.state.world.notes;
         Summary {
@@ -414,6 +415,12 @@ impl<'a> Run<'a> {
     fn emit_cgroups(&mut self) {
         for group in self.engine.topology.cgroups.drain(..) {
             self.sink.row(group.row().into());
+        }
+    }
+
+    fn emit_stacks(&mut self) {
+        for stack in self.engine.topology.stacks.drain(..) {
+            stack.rows().for_each(|frame| self.sink.row(frame.into()));
         }
     }
 

@@ -9,7 +9,7 @@ use transect_model::{
     ids::{MachineId, Tid},
     setting::ThreadSettings,
     stage::Staged as _,
-    table::{Packet, Tables},
+    table::{Packet, StackSample, Tables},
 };
 
 /// Two VMs with a vhost worker each, 200 and 300, on the host's CPUs 1 and 2; both sleep.
@@ -189,6 +189,49 @@ fn who_goes_to_sleep_may_be_woken_before() {
     };
     assert_eq!(told(""), "without wake by context");
     assert_eq!(told(leaves), "wake+135 run+140 by context");
+}
+
+/// A stack has the time that its stage has: of whom a doorbell wakes, that of the doorbell.
+#[test]
+fn a_stack_belongs_to_the_stage_that_begins_with_its_event() {
+    let way = [out(1000, 9), through(1000, 9), into(1000, 9)].concat();
+    let stacks = [
+        ("web 0 1000 42", "stack transmit kernel=3 user=4"),
+        ("host 0 1012 162", "stack wake kernel=5 woken=200"),
+        ("host 0 1020 162", "stack wake kernel=5"),
+        ("host 2 1091 300", "stack accept kernel=6"),
+        ("db 1 1130 0", "stack receive"),
+    ];
+    // Behind the last event of the same time.
+    let mut lines: Vec<String> = way.lines().map(str::to_owned).collect();
+    for (event, stack) in stacks {
+        let at = lines.iter().rposition(|line| line.starts_with(event)).unwrap();
+        lines.insert(at + 1, format!("{event} {stack}"));
+    }
+    let tables = run(&(lines.join("\n") + "\n"));
+    let mut samples: Vec<_> = tables.stack_samples.iter().collect();
+    samples.sort_by_key(|sample| sample.ts);
+    let told = samples.iter().map(|sample| {
+        let StackSample { ts, machine_id, point, stage_ts, kernel_stack_id, .. } = sample;
+        let stage = stage_ts.map_or(-1, |stage| stage - 1000);
+        format!("{machine_id} +{} {} of +{stage} {kernel_stack_id:?}", ts - 1000, point.as_str())
+    });
+    assert_eq!(
+        told.collect::<Vec<_>>(),
+        [
+            "1 +0 transmit of +0 Some(3)",
+            "0 +12 wake of +11 Some(5)",
+            "0 +20 wake of +-1 Some(5)",
+            "0 +91 accept of +91 Some(6)",
+            "2 +130 receive of +130 None",
+        ]
+    );
+    let (first, kick) = (samples[0], samples[1]);
+    assert_eq!((first.tid, first.user_stack_id, first.woken_tid), (Tid(42), Some(4), None));
+    assert_eq!((kick.tid, kick.woken_tid), (Tid(162), Some(Tid(200))));
+    let row = &tables.packets[0];
+    let cuts = [row.send_ts, row.kick_ts, row.signal_ts, row.receive_ts];
+    assert_eq!(cuts.map(|cut| cut.unwrap() - 1000), [0, 11, 91, 130]);
 }
 
 /// A poll that goes on takes what comes without an interrupt.

@@ -23,6 +23,7 @@ use transect_model::{
     exit::{ExitReason, Isa},
     ids::{CpuId, Tid, VcpuId},
     interrupt::VectorSource,
+    stack::MAX_STACKS,
     time::Timestamp,
 };
 
@@ -34,6 +35,8 @@ pub(crate) struct Context {
     pub(crate) words: [u8; KINDS],
     /// Names of network devices by number; empty where unknown.
     pub(crate) devices: Vec<DeviceName>,
+    /// Added to the numbers of stacks.
+    pub(crate) stacks_from: u32,
 }
 
 impl Context {
@@ -43,6 +46,15 @@ impl Context {
             self.devices.resize(number + 1, Comm::default());
         }
         self.devices[number] = name;
+    }
+
+    /// An event with numbers that are the recording's, not the file's.
+    fn in_recording(&self, event: CoreEvent) -> CoreEvent {
+        let CoreEvent::Stack { point, kernel, user, woken } = event else { return event };
+        let number = |stack: Option<u32>| {
+            stack.filter(|stack| *stack < MAX_STACKS)?.checked_add(self.stacks_from)
+        };
+        CoreEvent::Stack { point, kernel: number(kernel), user: number(user), woken }
     }
 
     fn device(&self, number: u64) -> DeviceName {
@@ -574,7 +586,7 @@ impl State {
                 OTHER => {
                     let (w1, w2) = (word!(1), word!(2));
                     match unpack(a, w1, w2) {
-                        Some(told) => event!(3, told),
+                        Some(told) => event!(3, context.in_recording(told)),
                         // Of a later version.
                         None => {
                             now_ns = stamp!();

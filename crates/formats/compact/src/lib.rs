@@ -66,6 +66,7 @@ mod repack;
 mod sink;
 mod span;
 mod squeeze;
+mod stacks;
 mod stream;
 mod totals;
 mod write;
@@ -84,6 +85,7 @@ pub use record::{
 };
 pub use repack::{Packer, RepackError, repack};
 pub use sink::{Item, Lost, LostCause, Sink};
+pub use stacks::{StackNotes, stack_notes};
 pub use stream::LogStream;
 pub use totals::{LogTotals, Totals};
 pub use write::{

@@ -12,6 +12,7 @@ use crate::record::{access_code, access_of, bits, op_code, op_of, signed};
 use transect_model::{
     event::{BlockOp, BlockRequest, CoreEvent},
     ids::{CpuId, Tid},
+    stack::StackPoint,
 };
 
 /// Bits of `what`.
@@ -35,6 +36,7 @@ pub const WHATS: &[(&str, &str)] = &[
     ("UNTHROTTLE", "cpu:12 | w1 cgroup:64 | w2 0:64"),
     ("RECLAIM_BEGIN", "memcg:1 | w1 order:32 0:32 | w2 0:64"),
     ("RECLAIM_END", "memcg:1 | w1 pages:64 | w2 0:64"),
+    ("STACK", "point:3 woken:22 | w1 kernel:32 user:32 | w2 0:64"),
 ];
 
 const BLOCK_INSERT: u64 = 0;
@@ -51,6 +53,9 @@ const THROTTLE: u64 = 10;
 const UNTHROTTLE: u64 = 11;
 const RECLAIM_BEGIN: u64 = 12;
 const RECLAIM_END: u64 = 13;
+const STACK: u64 = 14;
+/// No stack, or one that was not kept.
+const NO_STACK: u32 = u32::MAX;
 
 /// What an OTHER record of an event holds.
 #[derive(Clone, Copy, Debug)]
@@ -100,6 +105,11 @@ pub(crate) fn pack(event: &CoreEvent) -> Option<Packed> {
             (RECLAIM_BEGIN, memcg.into(), u64::from(order as u32), 0)
         }
         CoreEvent::ReclaimEnd { memcg, pages } => (RECLAIM_END, memcg.into(), pages, 0),
+        CoreEvent::Stack { point, kernel, user, woken } => {
+            let number = |stack: Option<u32>| u64::from(stack.unwrap_or(NO_STACK));
+            let woken = fit(woken.map_or(0, |tid| u64::from(tid.0 as u32)), 22, &mut saturated);
+            (STACK, point as u64 | woken << 3, number(kernel) | number(user) << 32, 0)
+        }
         _ => return None,
     };
     Some(Packed { a: what | x << WHAT_BITS, words: [w1, w2], saturated })
@@ -148,6 +158,12 @@ pub(crate) fn unpack(a: u64, w1: u64, w2: u64) -> Option<CoreEvent> {
             CoreEvent::ReclaimBegin { memcg: bits(x, 0, 1) != 0, order: w1 as u32 as i32 }
         }
         RECLAIM_END => CoreEvent::ReclaimEnd { memcg: bits(x, 0, 1) != 0, pages: w1 },
+        STACK => CoreEvent::Stack {
+            point: *StackPoint::ALL.get(bits(x, 0, 3) as usize)?,
+            kernel: Some(w1 as u32).filter(|stack| *stack != NO_STACK),
+            user: Some((w1 >> 32) as u32).filter(|stack| *stack != NO_STACK),
+            woken: Some(Tid(bits(x, 3, 22) as i32)).filter(|woken| woken.0 != 0),
+        },
         _ => return None,
     })
 }

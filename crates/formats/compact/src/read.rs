@@ -12,12 +12,14 @@ use crate::{
     record::CHUNK_BYTES,
     sink::LostCause,
     squeeze,
+    stacks::StackNotes,
     stream::LogStream,
     totals::Totals,
 };
 use std::collections::BTreeMap;
 use transect_model::{
     ids::CpuId,
+    stack::{MAX_STACKS, Stacks},
     time::{Source, Timestamp},
 };
 
@@ -79,6 +81,7 @@ pub struct Compact<'d> {
     notes: Vec<String>,
     totals: Option<Totals>,
     problems: Problems,
+    stacks_from: u32,
 }
 
 impl<'d> Compact<'d> {
@@ -96,6 +99,7 @@ impl<'d> Compact<'d> {
             notes: Vec::new(),
             totals: None,
             problems: Problems::default(),
+            stacks_from: 0,
         };
         compact.index(length);
         Ok(compact)
@@ -113,6 +117,25 @@ impl<'d> Compact<'d> {
             }
         }
         self
+    }
+
+    /// The same file as the source of this number in a recording: no other source's stacks have the same numbers.
+    #[must_use]
+    pub fn as_source(mut self, number: usize) -> Self {
+        let first = u32::try_from(number).ok().and_then(|number| number.checked_mul(MAX_STACKS));
+        self.stacks_from = first.unwrap_or(u32::MAX);
+        self
+    }
+
+    /// The frames of stacks by number, the innermost first.
+    pub fn stacks(&self) -> Stacks {
+        let mut notes = StackNotes::default();
+        self.notes.iter().for_each(|note| notes.read(note));
+        notes
+            .into_stacks()
+            .into_iter()
+            .filter_map(|(id, frames)| Some((id.checked_add(self.stacks_from)?, frames)))
+            .collect()
     }
 
     /// What the file's header says.
@@ -238,8 +261,12 @@ impl<'d> Compact<'d> {
     }
 
     fn context(&self) -> Context {
-        let mut context =
-            Context { isa: self.header.isa(), words: self.header.words(), devices: Vec::new() };
+        let mut context = Context {
+            isa: self.header.isa(),
+            words: self.header.words(),
+            devices: Vec::new(),
+            stacks_from: self.stacks_from,
+        };
         for (number, name) in self.names.devices() {
             context.name_device(number.into(), name);
         }

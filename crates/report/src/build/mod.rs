@@ -33,8 +33,8 @@ use selection::Selection;
 use threads::ThreadSums;
 use transect_model::table::{
     BlockIo, Cause, ClockCheck, ClockEdge, Counter, ImportLog, Irq, IrqLine, LockWait, Lost,
-    Machine, NetIo, Queue, Reclaim, Row, Syscall, TableDoc, TableSink, Tables, Throttle, WallClock,
-    Window, WorkItem,
+    Machine, NetIo, Queue, Reclaim, Row, Stack, StackSample, Syscall, TableDoc, TableSink, Tables,
+    Throttle, WallClock, Window, WorkItem,
 };
 use transect_model::time::Span;
 use transect_model::wall::WallMap;
@@ -115,11 +115,13 @@ impl TableSink for Gather {
 }
 
 /// Large tables of which nothing in the report is made.
-const UNREPORTED: [&str; 12] = [
+const UNREPORTED: [&str; 14] = [
     Irq::TABLE.name,
     Syscall::TABLE.name,
     BlockIo::TABLE.name,
     NetIo::TABLE.name,
+    StackSample::TABLE.name,
+    Stack::TABLE.name,
     WorkItem::TABLE.name,
     Counter::TABLE.name,
     Cause::TABLE.name,

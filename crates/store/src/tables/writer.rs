@@ -13,8 +13,8 @@ use transect_model::ids::MachineId;
 use transect_model::table::{
     BlockIo, Cause, Cgroup, ClockCheck, ClockEdge, Counter, CpuRow, CpuSlice, DomainStateRow, Exit,
     Held, ImportLog, IoRequest, Irq, IrqLine, LockWait, Lost, Machine, NetIo, Packet, Queue,
-    Reclaim, Row, Syscall, TableSink, Thread, ThreadStateRow, Throttle, Vcpu, VcpuStateRow, Wakeup,
-    WallClock, Window, WorkItem,
+    Reclaim, Row, Stack, StackSample, Syscall, TableSink, Thread, ThreadStateRow, Throttle, Vcpu,
+    VcpuStateRow, Wakeup, WallClock, Window, WorkItem,
 };
 
 /// Up to so many machines each has a folder of its own in the large tables.
@@ -158,6 +158,8 @@ tables! {
     io_requests: IoRequest = IoRequest, true, |row| row.ts, |row| row.machine_id;
     net_io: NetIo = NetIo, true, |row| row.ts, |row| row.machine_id;
     packets: Packet = Packet, true, |row| row.ts, |row| row.machine_id;
+    stack_samples: StackSample = StackSample, true, |row| row.ts, |row| row.machine_id;
+    stacks: Stack = Stack, false, |_| 0, |_| MachineId(0);
     work_items: WorkItem = WorkItem, true, |row| row.ts, |row| row.machine_id;
     causes: Cause = Cause, true, |row| row.ts, |row| row.machine_id;
     irq_lines: IrqLine = IrqLine, false, |_| 0, |_| MachineId(0);

@@ -15,6 +15,7 @@ use transect_model::exit::{ExitReason, Isa};
 use transect_model::ids::{BlockDevice, CpuId, MachineId, MachineKind, Tid, VcpuId};
 use transect_model::interrupt::{Context, IrqSource};
 use transect_model::setting::SchedPolicy;
+use transect_model::stack::StackPoint;
 use transect_model::state::{
     CounterName, DomainState, EffectiveState, NetDirection, ThreadState, VcpuState,
 };
@@ -80,6 +81,7 @@ make! {
     Comm: |r| Comm::new(r.pick(&[&b"eth0"[..], b"a-longer-name", b"\xff\xfe", b""]));
     CauseKind: |r| r.pick(&CauseKind::ALL);
     Evidence: |r| r.pick(&[Evidence::Id, Evidence::Context, Evidence::Order]);
+    StackPoint: |r| r.pick(&StackPoint::ALL);
     LockKind: |r| LockKind::from_flags(r.next() as u32);
     Context: |r| r.pick(&[Context::Task, Context::Softirq, Context::Irq, Context::Nmi]);
     IrqSource: |r| { let all: Vec<_> = IrqSource::all().collect(); r.pick(&all) };
@@ -163,6 +165,10 @@ rows! {
         guest_irq_ts, receive_ts, wake_ts, run_ts, wake_tid, backend_tid, to_backend_tid, evidence,
         missing, error_ns
     };
+    StackSample = StackSample {
+        ts, machine_id, cpu, tid, point, stage_ts, kernel_stack_id, user_stack_id, woken_tid
+    };
+    Stack = Stack { machine_id, stack_id, depth, symbol, module };
     WorkItem = WorkItem { ts, dur, machine_id, cpu, tid, function };
     Cause = Cause {
         ts, dur, kind, machine_id, cpu, tid, vector, context, to_machine_id, to_cpu, to_tid, to_vcpu, id,

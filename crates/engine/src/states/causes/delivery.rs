@@ -287,6 +287,11 @@ impl Delivery {
         Some((*kick, std::mem::take(&mut self.rung)))
     }
 
+    /// When a doorbell was rung in the exit that is open.
+    pub(crate) fn doorbell_ts(&self) -> Option<i64> {
+        self.kick.map(|kick| kick.from.ts)
+    }
+
     /// The exit is over: its kick, if nobody went on for it.
     pub(crate) fn leave(&mut self) -> Option<Kick> {
         self.rung.clear();

@@ -31,6 +31,7 @@ use transect_model::{
     exit::{ExitReason, Isa},
     ids::{CpuId, MachineId, Tid, VcpuId},
     interrupt::{Context, VectorSource},
+    stack::StackPoint,
     table::Tables,
     time::{Source, Timestamp, Trace},
 };
@@ -277,6 +278,12 @@ fn core_event(words: &[&str]) -> Option<CoreEvent> {
             let skb = field(words, "skb").unwrap_or(1) as u64;
             CoreEvent::NetPacket { skb, flow: num(1) as u32, seq: num(2) as u32, sent }
         }
+        "stack" => CoreEvent::Stack {
+            point: StackPoint::ALL.into_iter().find(|point| point.as_str() == words[1]).unwrap(),
+            kernel: field(words, "kernel").map(|stack| stack as u32),
+            user: field(words, "user").map(|stack| stack as u32),
+            woken: field(words, "woken").map(|tid| Tid(tid as i32)),
+        },
         "lock_begin" => CoreEvent::LockBegin {
             lock: num(1) as u64,
             flags: field(words, "flags").unwrap_or(0) as u32,

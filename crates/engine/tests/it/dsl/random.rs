@@ -12,6 +12,7 @@ use transect_model::{
     ids::{CpuId, MachineId, Tid, VcpuId},
     interrupt::{Context, VectorSource},
     setting::ThreadSettings,
+    stack::StackPoint,
     time::Timestamp,
 };
 
@@ -143,6 +144,12 @@ fn event(lives: bool) -> BoxedStrategy<Option<CoreEvent>> {
         }),
         Just(CoreEvent::LockBegin { lock: 5, flags: 32, owner: Some(Tid(1)) }),
         Just(CoreEvent::LockEnd { lock: 5, ret: 0 }),
+        Just(CoreEvent::Stack {
+            point: StackPoint::Wake,
+            kernel: Some(1),
+            user: None,
+            woken: None
+        }),
         Just(CoreEvent::Throttle { cgroup: 6, cpu: CpuId(0) }),
         Just(CoreEvent::Unthrottle { cgroup: 6, cpu: CpuId(0) }),
         Just(CoreEvent::ReclaimBegin { memcg: true, order: 0 }),

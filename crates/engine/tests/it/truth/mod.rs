@@ -319,7 +319,7 @@ fn simulated_recordings_have_every_event_and_state() {
     let expected = "SchedSwitch SchedWaking SchedWakeup SchedWakeupNew SchedMigrate SchedFork \
         SchedExit KvmEntry KvmExit KvmUserspaceExit KvmVcpuWakeup KvmHaltPollNs KvmPio \
         KvmHypercall IrqEntry IrqExit VectorEntry VectorExit SoftirqEntry SoftirqExit SyscallEnter SyscallExit \
-        BlockInsert BlockIssue BlockComplete NetXmit NetReceive NetPacket WorkStart WorkEnd Other guest \
+        BlockInsert BlockIssue BlockComplete NetXmit NetReceive NetPacket Stack WorkStart WorkEnd Other guest \
         exit user halt_poll halted preempted waking blocked overwrite hole tail cut window \
         min_exit";
     let missing: Vec<&str> =

@@ -169,6 +169,19 @@ fn points(tables: &Tables) -> Points {
         };
         add("packets", r.machine_id.0, point);
     }
+    for r in &tables.stack_samples {
+        let point = Point {
+            ts: r.ts,
+            fixed: vec![
+                ("cpu", id(r.cpu.0)),
+                ("tid", r.tid.0.into()),
+                ("kernel_stack_id", r.kernel_stack_id.map_or(-1, i64::from)),
+            ],
+            optional: vec![("stage_ts", r.stage_ts)],
+            row: Row::from(r.clone()),
+        };
+        add("stack_samples", r.machine_id.0, point);
+    }
     for r in &tables.net_io {
         let point = Point {
             ts: r.ts,

@@ -4,7 +4,10 @@ use super::{
     simulate::{Pick, Simulator},
     system::HOST,
 };
-use transect_model::event::{Comm, CoreEvent};
+use transect_model::{
+    event::{Comm, CoreEvent},
+    stack::StackPoint,
+};
 
 const FLOW: u32 = 2;
 
@@ -55,6 +58,8 @@ impl Simulator {
         let skb = buffer(seq, m);
         self.kernels[m].cpus[c].sending = Some(skb);
         self.emit(m, c, CoreEvent::NetPacket { skb, flow: FLOW, seq, sent: true });
+        let point = StackPoint::Transmit;
+        self.emit(m, c, CoreEvent::Stack { point, kernel: Some(seq), user: None, woken: None });
     }
 
     /// A driver gives a packet that another machine sent, or one from outside; its number follows.

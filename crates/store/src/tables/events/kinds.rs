@@ -362,6 +362,12 @@ kinds! {
     72 "mm_vmscan_memcg_reclaim_end": CoreEvent::ReclaimEnd { memcg: true, pages } => {
         "nr_reclaimed" U64 Value::U64(*pages);
     }
+    73 "stack": CoreEvent::Stack { point, kernel, user, woken } => {
+        "point" Text Value::Text(point.as_str().into());
+        "kernel_stack_id" U32 kernel.map_or(Value::Null, uint);
+        "user_stack_id" U32 user.map_or(Value::Null, uint);
+        "woken" I32 woken.map_or(Value::Null, |woken| int(woken.0));
+    }
 }
 
 fn int(value: impl Into<i64>) -> Value<'static> {
