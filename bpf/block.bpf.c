@@ -53,7 +53,8 @@ static __always_inline u64 block_id(unsigned long long *ctx)
 	return rq * 0x9e3779b97f4a7c15ull >> 40;
 }
 
-static __always_inline int block_record(u32 kind, unsigned long long *ctx, struct request *rq, u32 bytes, u32 error)
+static __always_inline int block_record(u32 kind, unsigned long long *ctx, struct request *rq, u32 bytes, u32 error,
+					struct behind behind)
 {
 	u32 op = rq->cmd_flags & REQ_OP_MASK;
 	bool passthrough = op == REQ_OP_DRV_IN || op == REQ_OP_DRV_OUT;
@@ -68,10 +69,12 @@ static __always_inline int block_record(u32 kind, unsigned long long *ctx, struc
 		log_saturated();
 	}
 	if (cfg.causes)
-		return log_other_as(kind, kind - BLOCK_INSERT + OTHER_BLOCK_INSERT,
-				    sectors | (u64)(op < 4 ? op : 7) << 24, sector,
-				    block_device(rq) | (u64)(u8)error << 32 | block_id(ctx) << 40);
-	return log_write3(kind, sectors | (u64)op << 24, sector, block_device(rq) | (u64)error << 32);
+		log_write_event(kind, OTHER, 3,
+				(kind - BLOCK_INSERT + OTHER_BLOCK_INSERT) | (sectors | (u64)(op < 4 ? op : 7) << 24) << WHAT_BITS,
+				sector, block_device(rq) | (u64)(u8)error << 32 | block_id(ctx) << 40, behind);
+	else
+		log_write_event(kind, kind, 3, sectors | (u64)op << 24, sector, block_device(rq) | (u64)error << 32, behind);
+	return 0;
 }
 
 SEC("tp_btf/block_rq_insert")
@@ -79,7 +82,7 @@ int BPF_PROG(block_rq_insert, struct request *rq)
 {
 	if (!wanted_here())
 		return 0;
-	return block_record(BLOCK_INSERT, ctx, rq, rq->__data_len, 0);
+	return block_record(BLOCK_INSERT, ctx, rq, rq->__data_len, 0, nothing());
 }
 
 SEC("tp_btf/block_rq_issue")
@@ -87,7 +90,7 @@ int BPF_PROG(block_rq_issue, struct request *rq)
 {
 	if (!wanted_here())
 		return 0;
-	return block_record(BLOCK_ISSUE, ctx, rq, rq->__data_len, 0);
+	return block_record(BLOCK_ISSUE, ctx, rq, rq->__data_len, 0, stack_here(ctx, STACK_ISSUE, 0));
 }
 
 /* (rq, status, bytes); until 5.16 the second is an errno already. */
@@ -97,5 +100,5 @@ int BPF_PROG(block_rq_complete, struct request *rq, int error, unsigned int byte
 	if (!wanted_here())
 		return 0;
 	error = error < 0 ? error : block_errno((u8)error);
-	return block_record(BLOCK_COMPLETE, ctx, rq, bytes, error);
+	return block_record(BLOCK_COMPLETE, ctx, rq, bytes, error, nothing());
 }

@@ -62,6 +62,7 @@ static __always_inline u8 *log_chunk(const u32 *index)
 #include "filter.bpf.h"
 #include "task.bpf.h"
 #include "context.bpf.h"
+#include "stack.bpf.h"
 
 #include "sched.bpf.c"
 #include "syscalls.bpf.c"

@@ -37,7 +37,8 @@ struct config {
 	u8 special; /* any of empty, overwrite, check_current, filter, trigger_kind: asked first */
 	u8 count_is_known; /* where the CPUs have their preemption count: wakings tell the context */
 	u8 causes; /* fields of events that only tell what caused what: values, numbers, owners */
-	u8 spare[3];
+	u8 stacks; /* the stacks of the events with which stages begin */
+	u8 spare[2];
 };
 
 /* A VM exit that the chunk being filled tells: reason:12 vcpu:12 info1:32, and rip. */
@@ -102,7 +103,8 @@ struct control {
 	u64 trigger_ns; /* stamp at which the trigger was pulled */
 	u64 trigger_cpu;
 	u64 trigger_tid;
-	u64 spare[4];
+	u64 stacks_lost; /* no room for them, or their number was another's */
+	u64 spare[3];
 };
 
 #endif

@@ -37,6 +37,7 @@ enum {
 	BPF_MAP_TYPE_ARRAY = 2,
 	BPF_MAP_TYPE_PERCPU_HASH = 5,
 	BPF_MAP_TYPE_PERCPU_ARRAY = 6,
+	BPF_MAP_TYPE_STACK_TRACE = 7,
 	BPF_MAP_TYPE_LRU_HASH = 9,
 	BPF_MAP_TYPE_TASK_STORAGE = 29,
 };
@@ -45,6 +46,7 @@ enum {
 	BPF_F_NO_PREALLOC = 1u << 0,
 	BPF_F_MMAPABLE = 1u << 10,
 };
+enum { BPF_F_USER_STACK = 1u << 8 };
 enum { BPF_LOCAL_STORAGE_GET_F_CREATE = 1u << 0 };
 
 #pragma clang attribute push(__attribute__((preserve_access_index)), apply_to = record)

@@ -87,6 +87,10 @@ enum kind {
 #define OTHER_UNTHROTTLE 11
 #define OTHER_RECLAIM_BEGIN 12
 #define OTHER_RECLAIM_END 13
+#define OTHER_STACK 14
 #define WHAT_BITS 5
+
+/* At which event a stack is taken (crates/model/src/stack.rs). */
+enum stack_point { STACK_ISSUE, STACK_TRANSMIT, STACK_RECEIVE, STACK_ACCEPT, STACK_WAKE };
 
 #endif

@@ -17,6 +17,7 @@ int BPF_PROG(kvm_entry, struct kvm_vcpu *vcpu)
 {
 	if (!wanted_here())
 		return 0;
+	stack_exit_ends();
 	return log_kvm_entry(vcpu->vcpu_id);
 }
 
@@ -105,6 +106,8 @@ int BPF_PROG(kvm_pio, unsigned int access, unsigned int port, unsigned int size,
 
 	if (!wanted_here())
 		return 0;
+	if (access == PIO_OUT)
+		stack_doorbell();
 	if (cfg.causes && access == PIO_OUT)
 		return log_other_as(KVM_PIO, OTHER_KVM_PIO, 1 | log2 << 2 | (u64)(port & 0xffff) << 4, count,
 				    kvm_value(data, size));
@@ -123,6 +126,8 @@ int BPF_PROG(kvm_mmio, int type, int len, u64 gpa, void *val)
 
 	if (!wanted_here())
 		return 0;
+	if (access == 1)
+		stack_doorbell();
 	if (cfg.causes && access == 1)
 		return log_other_as(KVM_MMIO, OTHER_KVM_MMIO, access | (u64)(len & 0xff) << 2, gpa,
 				    kvm_value(val, len));
@@ -134,6 +139,7 @@ int BPF_PROG(kvm_fast_mmio, u64 gpa)
 {
 	if (!wanted_here())
 		return 0;
+	stack_doorbell();
 	return log_write2(KVM_FAST_MMIO, 0, gpa);
 }
 
@@ -189,9 +195,12 @@ int kvm_inj_virq(u64 *ctx)
 
 /* A vCPU's local APIC takes an interrupt, in the context of its sender. The first argument is the vCPU's number
  * (arch/x86/kvm/lapic.c). */
-static __always_inline int kvm_accept(u32 vcpu, u32 mode, u32 vector, u32 hardware)
+static __always_inline int kvm_accept(void *ctx, u32 vcpu, u32 mode, u32 vector, u32 hardware)
 {
-	return log_write(KVM_ACCEPT, (vector & 0xff) | (vcpu & 0xffff) << 8 | (u64)(mode & 7) << 24 | (u64)hardware << 27);
+	u64 a = (vector & 0xff) | (vcpu & 0xffff) << 8 | (u64)(mode & 7) << 24 | (u64)hardware << 27;
+
+	log_write_event(KVM_ACCEPT, KVM_ACCEPT, 1, a, 0, 0, stack_here(ctx, STACK_ACCEPT, 0));
+	return 0;
 }
 
 SEC("tp_btf/kvm_apic_accept_irq")
@@ -199,7 +208,7 @@ int BPF_PROG(kvm_apic_accept_irq, u32 vcpu, u16 mode, u16 trigger, u8 vector)
 {
 	if (!wanted_here())
 		return 0;
-	return kvm_accept(vcpu, mode >> 8, vector, 0);
+	return kvm_accept(ctx, vcpu, mode >> 8, vector, 0);
 }
 
 SEC("tp_btf/kvm_apicv_accept_irq")
@@ -207,7 +216,7 @@ int BPF_PROG(kvm_apicv_accept_irq, u32 vcpu, u16 mode, u16 trigger, u8 vector)
 {
 	if (!wanted_here())
 		return 0;
-	return kvm_accept(vcpu, mode >> 8, vector, 1);
+	return kvm_accept(ctx, vcpu, mode >> 8, vector, 1);
 }
 
 SEC("tp_btf/kvm_write_tsc_offset")

@@ -210,6 +210,31 @@ static __always_inline bool log_emit(struct log *log, u64 ns, u64 dur_ns, u64 ev
 	return true;
 }
 
+/* An OTHER record that belongs to the one before it, and has its stamp. */
+struct behind {
+	u64 a;
+	u64 w1;
+	bool is_there;
+};
+
+static __always_inline struct behind nothing(void)
+{
+	struct behind behind = {};
+
+	return behind;
+}
+
+static __always_inline void log_emit_behind(struct log *log, bool written, struct behind behind)
+{
+	u64 ns = log->last_ns;
+
+	if (!behind.is_there || !written)
+		return;
+	if (log->side)
+		log->last_ns = 1ull << 63;
+	log_emit(log, ns, 0, 1, 3, WORD0(OTHER, behind.a), behind.w1, 0);
+}
+
 /* A record of three words and one of `words` that need it before them: both or none, in one chunk. */
 static __always_inline bool log_emit_two(struct log *log, u64 ns, u64 v0, u64 v1, u64 v2, u32 words,
 					 u64 w0, u64 w1, u64 w2)
@@ -382,8 +407,10 @@ static __always_inline void log_trigger(u32 kind, u64 ns, u64 dur_ns)
 }
 
 /* Any record but BEGIN and END; `event` is the kind whose trigger it pulls. */
-static __always_inline void log_write_event(u32 event, u32 kind, u32 words, u64 a, u64 w1, u64 w2)
+static __always_inline void log_write_event(u32 event, u32 kind, u32 words, u64 a, u64 w1, u64 w2,
+					    struct behind behind)
 {
+	bool written;
 	struct log *log = log_enter();
 	u64 ns;
 
@@ -393,14 +420,15 @@ static __always_inline void log_write_event(u32 event, u32 kind, u32 words, u64 
 	if (log->pending_w0)
 		log_flush(log);
 	log_check_current(log, ns);
-	log_emit(log, ns, 0, 1, words, WORD0(kind, a), w1, w2);
+	written = log_emit(log, ns, 0, 1, words, WORD0(kind, a), w1, w2);
+	log_emit_behind(log, written, behind);
 	log_trigger(event, ns, 0);
 	log_leave(log);
 }
 
 static __always_inline void log_write_words(u32 kind, u32 words, u64 a, u64 w1, u64 w2)
 {
-	log_write_event(kind, kind, words, a, w1, w2);
+	log_write_event(kind, kind, words, a, w1, w2, nothing());
 }
 
 static __always_inline int log_write(u32 kind, u64 a)
@@ -430,7 +458,7 @@ static __always_inline int log_other(u32 what, u64 x, u64 w1, u64 w2)
 /* The same in place of a record of that kind. */
 static __always_inline int log_other_as(u32 kind, u32 what, u64 x, u64 w1, u64 w2)
 {
-	log_write_event(kind, OTHER, 3, what | x << WHAT_BITS, w1, w2);
+	log_write_event(kind, OTHER, 3, what | x << WHAT_BITS, w1, w2, nothing());
 	return 0;
 }
 
@@ -476,9 +504,10 @@ static __always_inline bool log_has_named(struct log *log, u32 ifindex)
 }
 
 /* A packet; with the name of its device (`name0`, `name1`), once per chunk. */
-static __always_inline int log_packet(u32 kind, u32 ifindex, u64 a, u64 w1, u64 name0, u64 name1)
+static __always_inline int log_packet(u32 kind, u32 ifindex, u64 a, u64 w1, u64 name0, u64 name1, struct behind behind)
 {
 	struct log *log = log_enter();
+	bool written;
 	u64 ns;
 
 	if (!log)
@@ -486,11 +515,15 @@ static __always_inline int log_packet(u32 kind, u32 ifindex, u64 a, u64 w1, u64 
 	ns = log_prepare(log);
 	/* A record at offset 0 begins a new chunk, in which nobody is named. */
 	if (log_stays_in_chunk(log) && log_has_named(log, ifindex)) {
-		log_emit(log, ns, 0, 1, 2, WORD0(kind, a), w1, 0);
-	} else if (log_emit_two(log, ns, WORD0(DEVICE_NAME, ifindex), name0, name1, 2, WORD0(kind, a), w1, 0)) {
-		log->named[log->named_next & (NAMED_DEVICES - 1)] = ifindex;
-		log->named_next++;
+		written = log_emit(log, ns, 0, 1, 2, WORD0(kind, a), w1, 0);
+	} else {
+		written = log_emit_two(log, ns, WORD0(DEVICE_NAME, ifindex), name0, name1, 2, WORD0(kind, a), w1, 0);
+		if (written) {
+			log->named[log->named_next & (NAMED_DEVICES - 1)] = ifindex;
+			log->named_next++;
+		}
 	}
+	log_emit_behind(log, written, behind);
 	log_trigger(kind, ns, 0);
 	log_leave(log);
 	return 0;

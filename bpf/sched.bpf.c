@@ -20,6 +20,7 @@ int BPF_PROG(sched_switch, bool preempt, struct task_struct *prev, struct task_s
 SEC("tp_btf/sched_waking")
 int BPF_PROG(sched_waking, struct task_struct *task)
 {
+	struct behind behind = nothing();
 	u32 context;
 
 	if (!wanted(task) || goes_on(task))
@@ -27,7 +28,11 @@ int BPF_PROG(sched_waking, struct task_struct *task)
 	context = context_here();
 	if (context == CONTEXT_UNKNOWN)
 		return log_write(WAKING, task->pid | (u64)(task_cpu(task) & 0xfff) << 22);
-	return log_write(WAKING_IN, task->pid | (u64)(task_cpu(task) & (MAX_CPUS - 1)) << 22 | (u64)context << 32);
+	if (context == CONTEXT_TASK && stack_is_kick())
+		behind = stack_here(ctx, STACK_WAKE, task->pid);
+	log_write_event(WAKING_IN, WAKING_IN, 1,
+			task->pid | (u64)(task_cpu(task) & (MAX_CPUS - 1)) << 22 | (u64)context << 32, 0, 0, behind);
+	return 0;
 }
 
 SEC("tp_btf/sched_wakeup_new")

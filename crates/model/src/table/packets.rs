@@ -33,7 +33,7 @@ table! {
         to_device: Option<DeviceName>,
         /// Hash of addresses, protocol and ports.
         flow: u32,
-        /// TCP's sequence number, or a number of what is in the packet.
+        /// TCP's sequence number, or a hash of the packet's content.
         seq: u32,
         /// Length at the first event, bytes; null if unknown.
         bytes: Option<u64>,

@@ -3,17 +3,19 @@
 use std::{io, os::fd::AsFd, sync::Arc, sync::atomic::Ordering::SeqCst};
 
 use libbpf_rs::{Link, MapCore as _, Object, ProgramInput, ProgramMut};
-use transect_model::ids::CpuId;
+use transect_model::{ids::CpuId, stack::Stacks};
 
 use crate::{
     BpfError, KvmExitMethod, Plan, Stats, choice,
     consumer::Consumer,
-    load::{self, FLUSH, Loaded, MAX_MOVED, MOVES, map_named},
+    load::{self, FLUSH, Loaded, MAX_MOVED, MOVES},
+    maps::map_named,
     memory::{Memory, Take, Which},
     monotonic::monotonic_ns,
-    program::Program,
+    program::{Family, Program},
     running::{quiesce, recursion_misses},
     sink::{Discard, LogSink},
+    stacks,
 };
 
 /// The compact collector, loaded into the kernel. Dropping it takes everything out again.
@@ -28,6 +30,7 @@ pub struct Compact {
     kvm_exit: KvmExitMethod,
     /// Of a flight recorder, as far back as its logs reach.
     pauses: Vec<Pause>,
+    has_stacks: bool,
 }
 
 /// What is left when a recording has ended.
@@ -41,6 +44,10 @@ pub struct Finished<S> {
     pub failure: Option<BpfError>,
     /// Threads that changed their cgroup: see [`Compact::moved`].
     pub moved: Option<Vec<u32>>,
+    /// The stacks that events name: see [`Compact::stacks`].
+    pub stacks: Stacks,
+    /// Stacks that were not kept: see [`Compact::stacks_lost`].
+    pub stacks_lost: u64,
 }
 
 /// A trigger that has been pulled.
@@ -73,7 +80,8 @@ impl Compact {
         let Loaded { object, memory, programs, extra, absent, names } = load::load(plan)?;
         let kvm_exit = choice::kvm_exit_method(&names);
         let (links, pauses) = (Vec::new(), Vec::new());
-        Ok(Self { links, object, memory, programs, extra, absent, kvm_exit, pauses })
+        let has_stacks = plan.families.contains(&Family::Stacks);
+        Ok(Self { links, object, memory, programs, extra, absent, kvm_exit, pauses, has_stacks })
     }
 
     /// Events wanted that this kernel lacks or refused, with the reason.
@@ -201,7 +209,8 @@ impl Compact {
             let _ = self.take_rest(rest);
         }
         let (stats, moved) = (self.stats(), self.moved());
-        Ok(Finished { sink, stats, failure, moved })
+        let (stacks, stacks_lost) = (self.stacks(), self.stacks_lost());
+        Ok(Finished { sink, stats, failure, moved, stacks, stacks_lost })
     }
 
     fn take_rest(&self, sink: &mut dyn LogSink) -> io::Result<()> {
@@ -288,6 +297,19 @@ impl Compact {
             }
         }
         stats
+    }
+
+    /// The stacks that events name so far, if the plan has them. What cannot be read is missing.
+    pub fn stacks(&self) -> Stacks {
+        if !self.has_stacks {
+            return Stacks::new();
+        }
+        stacks::read(&self.object).unwrap_or_default()
+    }
+
+    /// Stacks that were not kept so far: another one had their number.
+    pub fn stacks_lost(&self) -> u64 {
+        self.memory.control().stacks_lost.load(SeqCst)
     }
 
     /// With a filter by cgroup: the threads, and processes by their first thread, that were moved to another

@@ -38,7 +38,8 @@ pub(crate) struct Config {
     pub(crate) special: u8,
     pub(crate) count_is_known: u8,
     pub(crate) causes: u8,
-    pub(crate) spare: [u8; 3],
+    pub(crate) stacks: u8,
+    pub(crate) spare: [u8; 2],
 }
 
 impl Config {
@@ -106,7 +107,8 @@ pub(crate) struct Control {
     pub(crate) trigger_ns: AtomicU64,
     pub(crate) trigger_cpu: AtomicU64,
     pub(crate) trigger_tid: AtomicU64,
-    pub(crate) spare: [AtomicU64; 4],
+    pub(crate) stacks_lost: AtomicU64,
+    pub(crate) spare: [AtomicU64; 3],
 }
 
 const _: () =
@@ -148,7 +150,7 @@ mod tests {
             offsets!(Config: cgroup_id trigger_ns irq_min_ns softirq_min_ns syscall_min_ns exit_min_ns
                 cgroup_level trigger_kind empty overwrite check_current fold filter filter_tids
                 filter_tgids filter_cgroup switch_has_state fold_syscalls special count_is_known causes
-                spare)
+                stacks spare)
         );
         assert_eq!(
             in_object("log"),
@@ -159,7 +161,7 @@ mod tests {
         );
         assert_eq!(
             in_object("control"),
-            offsets!(Control: paused trigger_ns trigger_cpu trigger_tid spare)
+            offsets!(Control: paused trigger_ns trigger_cpu trigger_tid stacks_lost spare)
         );
         assert_eq!(in_object("cpu_logs"), offsets!(CpuLogs: main side));
     }

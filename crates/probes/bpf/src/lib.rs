@@ -46,6 +46,7 @@ mod kernel;
 mod layout;
 pub mod live;
 mod load;
+mod maps;
 mod memory;
 mod monotonic;
 mod plan;
@@ -54,6 +55,7 @@ mod program;
 mod running;
 mod said;
 mod sink;
+mod stacks;
 mod stats;
 
 pub use can_run::{Capabilities, can_run};

@@ -8,11 +8,12 @@ use crate::{
     BpfError, Mode, Plan, SyscallMode, Trigger, TriggerEvent, can_run, choice, filter,
     kernel::{Names, Version, possible_cpus},
     layout::{CHUNK_BYTES, Config},
+    maps::map_named,
     memory::{Memory, Which},
     plan::SIDE_CHUNKS,
     preempt,
     program::{Family, PROGRAMS, Program},
-    said,
+    said, stacks,
 };
 
 /// The program that notes threads which change their cgroup, and how many it can (`MAX_MOVED`).
@@ -128,14 +129,6 @@ impl Layout {
     }
 }
 
-pub(crate) fn map_named<'obj>(
-    object: &'obj Object,
-    name: &str,
-) -> Result<libbpf_rs::Map<'obj>, BpfError> {
-    let found = object.maps().find(|map| map.name() == name);
-    found.ok_or_else(|| BpfError::Plan(format!("the BPF object has no map {name}")))
-}
-
 fn load_these(
     plan: &Plan,
     layout: &Layout,
@@ -151,6 +144,9 @@ fn load_these(
         let doing = format!("map {}", map.name().to_string_lossy());
         match &*map.name().to_string_lossy() {
             "chunks" => map.set_max_entries(layout.chunks()).map_err(BpfError::bpf(doing))?,
+            name if stacks::has(name) => {
+                stacks::size(&mut map, plan).map_err(BpfError::bpf(doing))?
+            }
             ".rodata.config" => {
                 map.set_initial_value(config.bytes()).map_err(BpfError::bpf(doing))?
             }
@@ -227,6 +223,7 @@ fn config_of(plan: &Plan, programs: &[&'static Program]) -> Result<Config, BpfEr
         check_current: (!has_switch || plan.filters.by_thread()).into(),
         fold: plan.fold.into(),
         causes: plan.families.contains(&Family::Causes).into(),
+        stacks: plan.families.contains(&Family::Stacks).into(),
         // Without entries an exit is a record of its own: nothing to look up for it.
         fold_syscalls: (plan.syscalls == SyscallMode::Folded && has("sys_enter")).into(),
         filter: plan.filters.by_thread().into(),

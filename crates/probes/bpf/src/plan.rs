@@ -211,6 +211,7 @@ impl Family {
             Self::Net => "net",
             Self::Work => "work",
             Self::Causes => "causes",
+            Self::Stacks => "stacks",
             Self::Locks => "locks",
             Self::Quota => "quota",
             Self::Memory => "memory",

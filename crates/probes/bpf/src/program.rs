@@ -22,6 +22,9 @@ pub enum Family {
     /// What only tells causes: interrupts that vCPUs accept, work that is queued, and in the records of
     /// other families values of doorbells, numbers of requests and packets, repeated injections.
     Causes,
+    /// No events of its own: the stacks of those with which stages of requests and packets begin, as far as other
+    /// families have them.
+    Stacks,
     /// Waits for locks of the kernel.
     Locks,
     /// Control groups whose quota of CPU time has ended.
@@ -31,7 +34,7 @@ pub enum Family {
 }
 
 /// Every family, in the order in which they are described.
-pub const FAMILIES: [Family; 12] = [
+pub const FAMILIES: [Family; 13] = [
     Family::Sched,
     Family::Kvm,
     Family::Irq,
@@ -41,6 +44,7 @@ pub const FAMILIES: [Family; 12] = [
     Family::Syscalls,
     Family::Work,
     Family::Causes,
+    Family::Stacks,
     Family::Locks,
     Family::Quota,
     Family::Memory,
@@ -63,6 +67,18 @@ impl Program {
     /// The event's name without its system: that of the tracepoint.
     pub fn tracepoint(&self) -> &'static str {
         self.event.split_once(':').map_or(self.event, |(_, name)| name)
+    }
+
+    /// Does its event have a stack, if stacks are wanted? Of wakings, only those by which a doorbell is answered do.
+    pub fn has_stack(&self) -> bool {
+        const WITH: [&str; 5] = [
+            "block_rq_issue",
+            "net_dev_start_xmit",
+            "netif_receive_skb",
+            "kvm_apic_accept_irq",
+            "kvm_apicv_accept_irq",
+        ];
+        WITH.contains(&self.name)
     }
 }
 

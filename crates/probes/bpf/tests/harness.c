@@ -121,7 +121,7 @@ static void perform(struct line *line)
 	case OP_KVM_ENTRY: log_kvm_entry(a[0]); break;
 	case OP_HYPERCALL: log_hypercall(a[0], a[1], a[2], a[3], a[4]); break;
 	case OP_BLOCK: log_write3(BLOCK_ISSUE, a[0] | 1 << 24, a[1], a[2]); break;
-	case OP_PACKET: log_packet(NET_XMIT, a[0], a[1] | a[0] << 20, a[2], 0x30687465 + (a[0] << 24), 0); break;
+	case OP_PACKET: log_packet(NET_XMIT, a[0], a[1] | a[0] << 20, a[2], 0x30687465 + (a[0] << 24), 0, nothing()); break;
 	case OP_DRAIN: drain_all(); break;
 	case OP_SILENT_SWITCH: current = a[0]; break;
 	case OP_INJ_VIRQ: log_inj_virq(a[0]); break;

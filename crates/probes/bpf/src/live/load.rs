@@ -14,7 +14,8 @@ use super::{
 use crate::{
     BpfError, can_run,
     kernel::{Version, possible_cpus},
-    load::{SWITCH_WITH_STATE, map_named},
+    load::SWITCH_WITH_STATE,
+    maps::map_named,
     said,
 };
 

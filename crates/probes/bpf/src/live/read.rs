@@ -15,7 +15,7 @@ use super::{
 use crate::{
     BpfError,
     filter::shows_initial_ids,
-    load::map_named,
+    maps::map_named,
     monotonic::monotonic_ns,
     running::{quiesce, recursion_misses},
 };

@@ -5,5 +5,6 @@ mod contexts;
 mod interrupts;
 mod live;
 mod live_windows;
+mod stacks;
 mod support;
 mod taking;

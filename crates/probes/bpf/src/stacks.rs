@@ -1,0 +1,103 @@
+//! The frames of the stacks that events name: read from the kernel when recording ends, and named.
+
+use crate::{BpfError, Plan, maps::map_named, program::Family};
+use blazesym::{
+    MaybeDefault, Pid,
+    symbolize::{
+        Input, Reason, Symbolized, Symbolizer,
+        source::{Kernel, Process, Source},
+    },
+};
+use libbpf_rs::{MapCore as _, MapFlags, Object, OpenMapMut};
+use std::collections::{BTreeMap, HashMap};
+use transect_model::stack::{Frame, MAX_STACKS, Stacks};
+
+/// The maps of `bpf/stack.bpf.h`.
+const STACKS: &str = "stacks";
+const OWNERS: &str = "stack_owners";
+/// Addresses from here on are the kernel's.
+const KERNEL_FROM: u64 = 1 << 63;
+/// Frames of the program that takes the stack, and of what calls it: innermost, before those of the event.
+const OWN: [&str; 5] = ["bpf_", "__bpf_", "__traceiter_", "__probestub_", "perf_trace_"];
+
+/// As large as they have to be.
+pub(crate) fn size(map: &mut OpenMapMut<'_>, plan: &Plan) -> libbpf_rs::Result<()> {
+    let is_wanted = plan.families.contains(&Family::Stacks);
+    map.set_max_entries(if is_wanted { MAX_STACKS } else { 1 })
+}
+
+/// Is this map one of the stacks'?
+pub(crate) fn has(map: &str) -> bool {
+    map == STACKS || map == OWNERS
+}
+
+/// Reads and names all stacks. Of a process that has ended, and where the kernel hides its names, frames are
+/// addresses.
+pub(crate) fn read(object: &Object) -> Result<Stacks, BpfError> {
+    let (map, owners) = (map_named(object, STACKS)?, map_named(object, OWNERS)?);
+    let mut raw: BTreeMap<Option<u32>, Vec<(u32, Vec<u64>)>> = BTreeMap::new();
+    for key in map.keys() {
+        let Ok(Some(value)) = map.lookup(&key, MapFlags::ANY) else { continue };
+        let Ok(id) = key.as_slice().try_into().map(u32::from_ne_bytes) else { continue };
+        let addresses = value.as_chunks::<8>().0.iter().map(|word| u64::from_ne_bytes(*word));
+        let addresses: Vec<u64> = addresses.take_while(|address| *address != 0).collect();
+        let owner = owners.lookup(&key, MapFlags::ANY).ok().flatten();
+        let owner = owner.and_then(|owner| Some(u32::from_ne_bytes(owner.try_into().ok()?)));
+        let is_kernels = addresses.first().is_some_and(|address| *address >= KERNEL_FROM);
+        let owner = owner.filter(|_| !is_kernels);
+        raw.entry(owner).or_default().push((id, addresses));
+    }
+    let symbolizer = Symbolizer::new();
+    let mut frames = Stacks::new();
+    for (owner, stacks) in raw {
+        let names = named(&symbolizer, owner, &stacks);
+        for (id, addresses) in stacks {
+            // Without frame pointers, what is found beyond the first frames is what happened to be on the stack.
+            let frame = |address: &u64| names.get(address).cloned().flatten();
+            let all: Vec<Frame> = addresses.iter().map_while(frame).collect();
+            let own = if owner.is_none() { own_frames(&all) } else { 0 };
+            if own < all.len() {
+                frames.insert(id, all[own..].to_vec());
+            }
+        }
+    }
+    Ok(frames)
+}
+
+/// The name of each address of these stacks, which are the kernel's or a process's; none where no code can be.
+fn named(
+    symbolizer: &Symbolizer,
+    owner: Option<u32>,
+    stacks: &[(u32, Vec<u64>)],
+) -> HashMap<u64, Option<Frame>> {
+    let mut addresses: Vec<u64> = stacks.iter().flat_map(|(_, stack)| stack).copied().collect();
+    addresses.sort_unstable();
+    addresses.dedup();
+    let source = match owner {
+        Some(pid) => Source::Process(Process {
+            // Anybody can write that file.
+            perf_map: false,
+            ..Process::new(Pid::from(pid))
+        }),
+        // What is in memory, and no file that may be another kernel's.
+        None => Source::Kernel(Kernel { vmlinux: MaybeDefault::None, ..Kernel::default() }),
+    };
+    let told = symbolizer.symbolize(&source, Input::AbsAddr(&addresses)).unwrap_or_default();
+    let frame = |(at, address): (usize, &u64)| match told.get(at) {
+        Some(Symbolized::Sym(sym)) => Some(Frame {
+            symbol: sym.name.clone().into_owned(),
+            module: sym.module.as_ref().map(|module| module.to_string_lossy().into_owned()),
+        }),
+        Some(Symbolized::Unknown(Reason::Unmapped)) => None,
+        _ => Some(Frame { symbol: format!("{address:#x}"), module: None }),
+    };
+    addresses.iter().enumerate().map(|at| (*at.1, frame(at))).collect()
+}
+
+/// How many of the innermost frames are the program's own and of what calls it.
+fn own_frames(frames: &[Frame]) -> usize {
+    let is_own = |frame: &Frame| OWN.iter().any(|own| frame.symbol.starts_with(own));
+    // A program has no name in kallsyms unless the kernel puts it there: an address before its caller.
+    let last = frames.iter().take(8).rposition(is_own);
+    last.map_or(0, |last| last + 1)
+}
