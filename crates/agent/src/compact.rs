@@ -8,7 +8,7 @@ use rustix::system::sysinfo;
 use std::{collections::BTreeMap, fs, io, path::Path, thread, time::Duration};
 use transect_bpf::{BpfError, Compact, Family, Filters, LogSink, LogStats, Plan, SyscallMode};
 use transect_guest::{
-    describe::{LogTotals, Names, Thread, logs_to_meta},
+    describe::{LogTotals, Names, Thread, logs_to_meta, stacks_to_meta},
     proto::{
         self, CAUSES_VERSION, CHUNK_BYTES, CompactPlan, CpuStats, Started, Stats, SyscallForm,
         Words,
@@ -213,6 +213,8 @@ impl TraceRun for CompactRun {
         // Threads that came meanwhile and forked before anything was recorded of them.
         let mut meta = descriptions();
         meta.push(logs_to_meta(&totals));
+        let stacks = self.compact.stacks();
+        meta.extend(stacks_to_meta(&transect_compact::stack_notes(&stacks)));
         Ok(meta)
     }
 }

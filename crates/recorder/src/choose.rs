@@ -54,6 +54,9 @@ pub(super) fn choose(wanted: &Recorder) -> anyhow::Result<Choice> {
                 "--filter vm=, cgroup=, pid=, tid= and dur>= need the compact collector: remove --full, or write 'SYS:EVENT if EXPR'"
             );
         }
+        if wanted.stacks {
+            bail!("--stacks needs the compact collector: remove --full");
+        }
         return Ok(Choice::Full(None));
     }
     let reason = match plan(wanted)? {
@@ -65,6 +68,9 @@ pub(super) fn choose(wanted: &Recorder) -> anyhow::Result<Choice> {
     };
     if !narrow.is_empty() {
         bail!("--filter vm=, cgroup=, pid=, tid=, dur>= need the compact collector: {reason}");
+    }
+    if wanted.stacks {
+        bail!("--stacks needs the compact collector: {reason}");
     }
     Ok(Choice::Full(Some(reason)))
 }
@@ -83,6 +89,9 @@ fn plan(wanted: &Recorder) -> anyhow::Result<Result<Plan, String>> {
         Ok(plan) => plan,
         Err(lack) => return Ok(Err(lack)),
     };
+    if wanted.stacks {
+        add_stacks(&mut plan)?;
+    }
     plan.filters = filters(&wanted.narrow)?;
     if let Some(kb) = wanted.buffer_kb {
         plan.log_bytes_per_cpu = log_bytes(kb)?;
@@ -131,6 +140,18 @@ fn events(wanted: &Recorder) -> Result<Plan, String> {
         plan.with.push(name);
     }
     Ok(plan)
+}
+
+/// The stacks of what is recorded.
+fn add_stacks(plan: &mut Plan) -> anyhow::Result<()> {
+    plan.families.push(Family::Stacks);
+    let programs = plan.programs()?;
+    if !programs.iter().any(|program| program.has_stack()) {
+        bail!(
+            "--stacks: none of the chosen events has a stack (block requests, packets, interrupts of vCPUs): use --profile explain"
+        );
+    }
+    Ok(())
 }
 
 fn filters(narrow: &Narrow) -> anyhow::Result<Filters> {

@@ -24,6 +24,7 @@ use transect_guest::stamp::{StampClock, TscReading};
 use transect_model::{
     event::Comm,
     ids::{CpuId, MachineId, Tid},
+    stack::Stacks,
 };
 use transect_store::{RecordingWriter, StoreError, manifest::Gap};
 use transect_tracefs::{cpus, threads};
@@ -55,6 +56,10 @@ pub(super) struct CompactKernel {
     moved: Option<Vec<u32>>,
     /// How far back the last dump reaches on the CPUs that overwrote their oldest events, ns.
     reach: Vec<(CpuId, u64)>,
+    /// The stacks that events name, once recording has ended.
+    stacks: Stacks,
+    /// Of events whose stacks were not kept.
+    stacks_lost: u64,
 }
 
 impl CompactKernel {
@@ -89,6 +94,8 @@ impl CompactKernel {
             froze_ns: None,
             moved: None,
             reach: Vec::new(),
+            stacks: Stacks::new(),
+            stacks_lost: 0,
         })
     }
 
@@ -226,11 +233,18 @@ impl HostKernel for CompactKernel {
         (self.totals(), failure.or(clock))
     }
 
-    fn end_source(&mut self, _writer: &RecordingWriter) -> Vec<StoreError> {
+    fn end_source(&mut self, writer: &RecordingWriter) -> Vec<StoreError> {
         let Some(file) = &self.file else { return Vec::new() };
         // Threads that came meanwhile and forked before anything was recorded of them.
         let totals = totals(&self.stats, &self.counts.of_logs(), &self.plan);
-        file.end(&names(), &totals).err().into_iter().collect()
+        if let Some(bpf) = &self.bpf {
+            // A flight recorder, which goes on.
+            (self.stacks, self.stacks_lost) = (bpf.stacks(), bpf.stacks_lost());
+        }
+        let ended = file.end(&names(), &self.stacks, &totals).err();
+        let noted = lost_stacks_note(self.stacks_lost)
+            .and_then(|note| writer.update(|manifest| manifest.notes.push(note)).err());
+        ended.into_iter().chain(noted).collect()
     }
 
     fn freeze(&mut self) -> anyhow::Result<()> {
@@ -331,6 +345,8 @@ impl CompactKernel {
             Ok(finished) => {
                 self.stats = finished.stats;
                 self.moved = finished.moved;
+                self.stacks = finished.stacks;
+                self.stacks_lost = finished.stacks_lost;
                 finished.failure.map(|failure| match failure {
                     // The file's own error says what and where.
                     BpfError::Sink(error) => error.into(),
@@ -422,6 +438,14 @@ fn totals(stats: &Stats, written: &BTreeMap<(CpuId, u8), u64>, plan: &Plan) -> T
         more: BTreeMap::new(),
     };
     Totals { logs: stats.logs.iter().map(log).collect(), more: BTreeMap::new() }
+}
+
+fn lost_stacks_note(count: u64) -> Option<String> {
+    (count > 0).then(|| {
+        format!(
+            "{count} stacks were not kept, because other stacks had their numbers; their events have none"
+        )
+    })
 }
 
 /// Threads and network devices as they are now.

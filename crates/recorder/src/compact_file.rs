@@ -2,9 +2,9 @@
 
 use transect_compact::{
     CHUNK_BYTES, FileHeader, Names, Slice, Totals, count_events, end_block, names_blocks,
-    slice_header,
+    note_block, slice_header, stack_notes,
 };
-use transect_model::ids::MachineId;
+use transect_model::{ids::MachineId, stack::Stacks};
 use transect_store::{
     AppendFile, RecordingWriter, StoreError,
     manifest::{SourceEntry, SourceFormat},
@@ -62,8 +62,14 @@ impl CompactFile {
         Ok((count_events(slice.words), (header.len() + slice.words.len()) as u64))
     }
 
-    /// Ends it in order, with names learnt meanwhile.
-    pub(super) fn end(&self, names: &Names, totals: &Totals) -> Result<(), StoreError> {
-        self.0.append(&[&names_blocks(names), &end_block(totals)])
+    /// Ends it in order, with names learnt meanwhile and the frames of stacks.
+    pub(super) fn end(
+        &self,
+        names: &Names,
+        stacks: &Stacks,
+        totals: &Totals,
+    ) -> Result<(), StoreError> {
+        let notes: Vec<u8> = stack_notes(stacks).iter().flat_map(|note| note_block(note)).collect();
+        self.0.append(&[&names_blocks(names), &notes, &end_block(totals)])
     }
 }

@@ -14,7 +14,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 use transect_clock::evidence::Evidence;
-use transect_compact::{FileHeader, LogId, LogTotals, Names, Slice, Totals};
+use transect_compact::{FileHeader, LogId, LogTotals, Names, Slice, StackNotes, Totals};
 use transect_guest::{
     describe,
     exchange::Bracket,
@@ -383,7 +383,10 @@ impl GuestSink for GuestSpool {
                 self.learn_threads(self.machine()?, &described)?;
                 // Without totals the guest was lost: the file is left without an end, which says so.
                 if let Some(logs) = describe::logs_from_meta(meta) {
-                    file.end(&names(&described), &totals(&logs))?;
+                    let mut stacks = StackNotes::default();
+                    describe::stacks_from_meta(meta).for_each(|note| stacks.read(&note));
+                    let stacks = stacks.into_stacks();
+                    file.end(&names(&described), &stacks, &totals(&logs))?;
                 }
             }
             None => {}

@@ -25,6 +25,7 @@ pub struct Recorder {
     pub(super) group: Option<Group>,
     pub(super) buffer_kb: Option<u64>,
     pub(super) kallsyms: bool,
+    pub(super) stacks: bool,
     pub(super) flight: Option<FlightPlan>,
     pub(super) xen: XenSettings,
     pub(super) command_line: Vec<String>,
@@ -49,6 +50,7 @@ impl Recorder {
             group: None,
             buffer_kb: None,
             kallsyms: false,
+            stacks: false,
             flight: None,
             xen: XenSettings::default(),
             command_line: words.collect(),
@@ -122,6 +124,14 @@ impl Recorder {
     #[must_use]
     pub fn kallsyms(mut self) -> Self {
         self.kallsyms = true;
+        self
+    }
+
+    /// Also takes the stacks of the events with which stages of requests and packets begin (compact collector), of the
+    /// host and of its guests.
+    #[must_use]
+    pub fn stacks(mut self) -> Self {
+        self.stacks = true;
         self
     }
 

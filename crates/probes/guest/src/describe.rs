@@ -14,6 +14,9 @@ const DEVICES: &str = "net_devices";
 /// Name of the file of totals, known at the end: lines `CPU SIDE BYTES LOST FIRST LAST SATURATED`.
 const LOGS: &str = "logs";
 
+/// Name of the file of stacks, known at the end: notes of the compact format, one a line.
+const STACKS: &str = "stacks";
+
 /// Threads that are read; a guest with more has them without names.
 const MAX_THREADS: usize = 1 << 16;
 /// Devices that are read: as many as compact records can name.
@@ -135,6 +138,16 @@ pub fn logs_from_meta(meta: &[MetaFile]) -> Option<Vec<LogTotals>> {
         Some(LogTotals { cpu, side, bytes, lost, lost_first_ns, lost_last_ns, saturated })
     };
     Some(lines(meta, LOGS).take(MAX_LOGS).filter_map(|line| log(&line)).collect())
+}
+
+/// Stacks as a descriptive file; none if there are none.
+pub fn stacks_to_meta(notes: &[String]) -> Option<MetaFile> {
+    (!notes.is_empty()).then(|| (STACKS.into(), notes.join("\n").into_bytes()))
+}
+
+/// The notes of stacks from descriptive files. Nothing in them is checked yet.
+pub fn stacks_from_meta(meta: &[MetaFile]) -> impl Iterator<Item = Cow<'_, str>> {
+    lines(meta, STACKS)
 }
 
 /// The lines of a file.

@@ -48,7 +48,7 @@ pub use start::{EventRequest, Start, Started};
 
 /// The newest protocol version; [`Hello`] carries a range, and the agent answers with the newest
 /// that both speak.
-pub const VERSION: u8 = 3;
+pub const VERSION: u8 = 4;
 /// The oldest version spoken: tracefs pages only, and no readings of the guest's clock.
 pub const OLDEST_VERSION: u8 = 1;
 /// Default AF_VSOCK port of the agent (the first digits of e: easy to remember, unassigned).

@@ -53,6 +53,10 @@ pub(crate) struct Args {
     profile: Option<Profile>,
     #[command(flatten)]
     wishes: Wishes,
+    /// Also record the stack of each event with which a stage of a block request or packet begins, for transect flame
+    /// (compact collector); implies --profile explain if neither --profile nor -e is given
+    #[arg(long, help_heading = EVENTS)]
+    stacks: bool,
     /// Use the full collector: tracefs ring buffers, any tracepoint, writes a trace.dat for
     /// trace-cmd [default: the compact collector, if it can record the chosen events]
     #[arg(long, help_heading = EVENTS)]
@@ -159,7 +163,8 @@ fn recorder(args: &Args, output: &Path, flight: Option<FlightPlan>) -> Recorder 
         .narrow(narrow)
         .guests(args.guest.iter().cloned())
         .xen(args.xen.settings());
-    if let Some(profile) = args.profile {
+    let implied = (args.stacks && args.wishes.events.is_empty()).then_some(Profile::Explain);
+    if let Some(profile) = args.profile.or(implied) {
         recorder = recorder.profile(profile);
     }
     if args.full {
@@ -176,6 +181,9 @@ fn recorder(args: &Args, output: &Path, flight: Option<FlightPlan>) -> Recorder 
     }
     if args.kallsyms {
         recorder = recorder.kallsyms();
+    }
+    if args.stacks {
+        recorder = recorder.stacks();
     }
     match flight {
         Some(plan) => recorder.flight_recorder(plan),

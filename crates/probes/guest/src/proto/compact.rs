@@ -70,7 +70,7 @@ pub struct CompactPlan {
 /// The first protocol version whose agents know [`NEW_FAMILIES`] and contexts of wakings.
 pub const CAUSES_VERSION: u8 = 3;
 /// Families that older agents refuse.
-const NEW_FAMILIES: [&str; 5] = ["vectors", "causes", "locks", "quota", "memory"];
+const NEW_FAMILIES: [&str; 6] = ["vectors", "causes", STACKS, "locks", "quota", "memory"];
 /// Events that they refuse, or (with an empty name) all of a system.
 const NEW_EVENTS: [(&str, &str); 7] = [
     ("irq_vectors", ""),
@@ -82,12 +82,21 @@ const NEW_EVENTS: [(&str, &str); 7] = [
     ("workqueue", "workqueue_queue_work"),
 ];
 
+/// The first protocol version whose agents take stacks, and name them when they end.
+const STACKS_VERSION: u8 = 4;
+/// The family that older agents refuse.
+const STACKS: &str = "stacks";
+
 impl CompactPlan {
     /// As an agent of this protocol version understands it, and what it does not.
     pub(crate) fn for_version(&self, version: u8) -> (Self, Vec<String>) {
         let mut plan = self.clone();
-        if version >= CAUSES_VERSION {
+        if version >= STACKS_VERSION {
             return (plan, Vec::new());
+        }
+        if version >= CAUSES_VERSION {
+            let left = plan.families.extract_if(.., |name| name == STACKS).collect();
+            return (plan, left);
         }
         let is_new_event = |event: &str| {
             let (system, name) = event.split_once(':').unwrap_or((event, ""));
