@@ -6,8 +6,10 @@ mod doctor;
 mod excerpt;
 mod explain;
 mod export;
+mod flame;
 mod import;
 mod load;
+mod machines;
 pub(crate) mod record;
 mod report;
 mod sandbox;
@@ -36,6 +38,8 @@ pub(crate) enum Verb {
     Report(report::Args),
     /// Explain why a thread or vCPU was slow: its critical path through all machines, and whom it waited for
     Explain(explain::Args),
+    /// Show the code with which the stages of packets and block requests begin, as flame graphs
+    Flame(flame::Args),
     /// Show the timeline of a recording in the browser, all layers in one window
     View(Box<view::Args>),
     /// Query a recording in SQL: tables, documented views, as-of and interval joins
@@ -75,6 +79,7 @@ impl Verb {
             Verb::Record(args) => record::run(&args),
             Verb::Report(args) => report::run(args),
             Verb::Explain(args) => explain::run(&args),
+            Verb::Flame(args) => flame::run(&args),
             Verb::View(args) => view::run(*args),
             Verb::Sql(args) => sql::run(*args),
             Verb::Top(args) => top::run(&args),

@@ -6,6 +6,7 @@ mod damage;
 mod excerpt;
 mod explain;
 mod faces;
+mod flame;
 mod guests;
 mod host;
 mod processes;

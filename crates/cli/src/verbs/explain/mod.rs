@@ -5,7 +5,7 @@ mod longest;
 mod packets;
 mod requests;
 
-use super::{excerpt::Stretch, load};
+use super::{excerpt::Stretch, load, machines::machine_named};
 use crate::moment::RangeArgs;
 use crate::terminal;
 use anyhow::{anyhow, bail, ensure};
@@ -91,7 +91,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         rows.extent().is_some(),
         "{name}: no scheduler events (sched:sched_switch, or Xen's) in this range, from which states of threads and vCPUs are made"
     );
-    let machine = args.vm.as_deref().map(|vm| machine_named(&tables, vm)).transpose()?;
+    let machine = args.vm.as_deref().map(|vm| machine_named(&tables.machines, vm)).transpose()?;
     if let Some(number) = args.request {
         let request = requests::longest(&tables, machine, number, facts.window)
             .map_err(|what| anyhow!("{name}: {what}"))?;
@@ -169,18 +169,6 @@ fn write(args: &Args, rows: &Rows<'_>, about: &About, explained: &Explained) -> 
     write_text(rows, about, explained, shown, &mut out)?;
     out.flush()?;
     Ok(())
-}
-
-fn machine_named(tables: &Tables, name: &str) -> anyhow::Result<MachineId> {
-    let number = name.parse::<u32>().ok().map(MachineId);
-    let named = tables.machines.iter().find(|machine| machine.name == name);
-    let found =
-        named.or_else(|| tables.machines.iter().find(|machine| Some(machine.machine_id) == number));
-    if let Some(machine) = found {
-        return Ok(machine.machine_id);
-    }
-    let names: Vec<&str> = tables.machines.iter().map(|machine| machine.name.as_str()).collect();
-    bail!("no machine is called {name:?}; there are {}", names.join(", "))
 }
 
 fn all_threads(rows: &Rows<'_>, machine: Option<MachineId>) -> Vec<ThreadId> {

@@ -12,6 +12,7 @@
 mod bench;
 mod bench_reboots;
 mod explain_waits;
+mod flame;
 mod hostile;
 mod hostile_texts;
 mod live_findings;

@@ -20,13 +20,13 @@ const ECHO: &str = "use IO::Socket::INET; $| = 1; \
     my $d; while (defined $s->recv($d, 100)) { $s->send($d); }";
 
 /// A process with a network of its own, which answers.
-struct Server {
+pub(crate) struct Server {
     child: Child,
-    device: String,
+    pub(crate) device: String,
 }
 
 impl Server {
-    fn start() -> Result<Self, String> {
+    pub(crate) fn start() -> Result<Self, String> {
         let mut perl = Command::new("unshare");
         perl.args(["-n", "perl", "-e", ECHO]).stdout(Stdio::piped());
         let mut child = perl.spawn().map_err(|err| format!("unshare: {err}"))?;
@@ -68,8 +68,18 @@ fn run(words: &[&str]) -> Result<(), String> {
     output.status.success().then_some(()).ok_or(format!("{words:?}: {errors}"))
 }
 
+/// A socket that asks the server.
+pub(crate) fn client() -> UdpSocket {
+    let socket = UdpSocket::bind((HERE, 0)).unwrap();
+    socket.connect((THERE, 7777)).unwrap();
+    socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
+    // The first one has to find out where the address is.
+    ask(&socket, 1);
+    socket
+}
+
 /// Asks so often, and waits for each answer, and then for the server to sleep.
-fn ask(socket: &UdpSocket, questions: usize) {
+pub(crate) fn ask(socket: &UdpSocket, questions: usize) {
     for question in 0..questions {
         let text = format!("{question:08}");
         socket.send(text.as_bytes()).unwrap();
@@ -89,11 +99,7 @@ fn packets_of_a_container_are_told_by_stage() {
         Ok(server) => server,
         Err(reason) => return println!("skipped: {reason}"),
     };
-    let socket = UdpSocket::bind((HERE, 0)).unwrap();
-    socket.connect((THERE, 7777)).unwrap();
-    socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
-    // The first one has to find out where the address is.
-    ask(&socket, 1);
+    let socket = client();
     let scratch = Scratch::new();
     let recorder = scratch.start_compact(&["record", "--profile", "explain", "-o", "r"]);
     ask(&socket, QUESTIONS);
