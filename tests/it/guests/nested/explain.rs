@@ -8,6 +8,7 @@ mod answer;
 mod network;
 mod packets;
 mod requests;
+mod stacks;
 mod threads;
 mod truth;
 
