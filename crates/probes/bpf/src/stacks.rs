@@ -9,7 +9,12 @@ use blazesym::{
     },
 };
 use libbpf_rs::{MapCore as _, MapFlags, Object, OpenMapMut};
-use std::collections::{BTreeMap, HashMap};
+use std::{
+    collections::{BTreeMap, HashMap},
+    sync::mpsc,
+    thread,
+    time::{Duration, Instant},
+};
 use transect_model::stack::{Frame, MAX_STACKS, Stacks};
 
 /// The maps of `bpf/stack.bpf.h`.
@@ -19,6 +24,12 @@ const OWNERS: &str = "stack_owners";
 const KERNEL_FROM: u64 = 1 << 63;
 /// Frames of the program that takes the stack, and of what calls it: innermost, before those of the event.
 const OWN: [&str; 5] = ["bpf_", "__bpf_", "__traceiter_", "__probestub_", "perf_trace_"];
+
+/// How long naming the frames of programs may take: a guest's agent has to answer within three seconds.
+const PROGRAMS_WITHIN: Duration = Duration::from_secs(2);
+
+/// Numbers and addresses, by the process that the program is of; none: the kernel's.
+type RawStacks = BTreeMap<Option<u32>, Vec<(u32, Vec<u64>)>>;
 
 /// As large as they have to be.
 pub(crate) fn size(map: &mut OpenMapMut<'_>, plan: &Plan) -> libbpf_rs::Result<()> {
@@ -35,7 +46,7 @@ pub(crate) fn has(map: &str) -> bool {
 /// addresses.
 pub(crate) fn read(object: &Object) -> Result<Stacks, BpfError> {
     let (map, owners) = (map_named(object, STACKS)?, map_named(object, OWNERS)?);
-    let mut raw: BTreeMap<Option<u32>, Vec<(u32, Vec<u64>)>> = BTreeMap::new();
+    let mut raw = RawStacks::new();
     for key in map.keys() {
         let Ok(Some(value)) = map.lookup(&key, MapFlags::ANY) else { continue };
         let Ok(id) = key.as_slice().try_into().map(u32::from_ne_bytes) else { continue };
@@ -47,13 +58,19 @@ pub(crate) fn read(object: &Object) -> Result<Stacks, BpfError> {
         let owner = owner.filter(|_| !is_kernels);
         raw.entry(owner).or_default().push((id, addresses));
     }
-    let symbolizer = Symbolizer::new();
+    let mut names = names_in_programs(&raw);
+    if let Some(stacks) = raw.get(&None) {
+        names.insert(None, named(&Symbolizer::new(), None, &addresses_of(stacks)));
+    }
     let mut frames = Stacks::new();
     for (owner, stacks) in raw {
-        let names = named(&symbolizer, owner, &stacks);
+        let names = names.remove(&owner);
         for (id, addresses) in stacks {
             // Without frame pointers, what is found beyond the first frames is what happened to be on the stack.
-            let frame = |address: &u64| names.get(address).cloned().flatten();
+            let frame = |address: &u64| match &names {
+                Some(names) => names.get(address).cloned().flatten(),
+                None => Some(nameless(*address)),
+            };
             let all: Vec<Frame> = addresses.iter().map_while(frame).collect();
             let own = if owner.is_none() { own_frames(&all) } else { 0 };
             if own < all.len() {
@@ -64,15 +81,44 @@ pub(crate) fn read(object: &Object) -> Result<Stacks, BpfError> {
     Ok(frames)
 }
 
-/// The name of each address of these stacks, which are the kernel's or a process's; none where no code can be.
-fn named(
-    symbolizer: &Symbolizer,
-    owner: Option<u32>,
-    stacks: &[(u32, Vec<u64>)],
-) -> HashMap<u64, Option<Frame>> {
+/// The names of addresses; none where no code can be.
+type Names = HashMap<u64, Option<Frame>>;
+
+/// The names in programs, by process. Their files are not trusted: who reads one may wait for its owner, or fail. So a
+/// thread reads them, and those that it has not named in time have no names.
+fn names_in_programs(raw: &RawStacks) -> HashMap<Option<u32>, Names> {
+    let programs = raw.iter().filter(|(owner, _)| owner.is_some());
+    let programs: Vec<_> = programs.map(|(owner, stacks)| (*owner, addresses_of(stacks))).collect();
+    let (tell, told) = mpsc::channel();
+    let read = move || {
+        let symbolizer = Symbolizer::new();
+        for (owner, addresses) in programs {
+            if tell.send((owner, named(&symbolizer, owner, &addresses))).is_err() {
+                return;
+            }
+        }
+    };
+    let mut names = HashMap::new();
+    if thread::Builder::new().name("stacks".to_owned()).spawn(read).is_err() {
+        return names;
+    }
+    let end = Instant::now() + PROGRAMS_WITHIN;
+    while let Ok((owner, of)) = told.recv_timeout(end.saturating_duration_since(Instant::now())) {
+        names.insert(owner, of);
+    }
+    names
+}
+
+/// The addresses of these stacks, each once.
+fn addresses_of(stacks: &[(u32, Vec<u64>)]) -> Vec<u64> {
     let mut addresses: Vec<u64> = stacks.iter().flat_map(|(_, stack)| stack).copied().collect();
     addresses.sort_unstable();
     addresses.dedup();
+    addresses
+}
+
+/// The name of each of these addresses, which are the kernel's or a process's.
+fn named(symbolizer: &Symbolizer, owner: Option<u32>, addresses: &[u64]) -> Names {
     let source = match owner {
         Some(pid) => Source::Process(Process {
             // Anybody can write that file.
@@ -82,16 +128,20 @@ fn named(
         // What is in memory, and no file that may be another kernel's.
         None => Source::Kernel(Kernel { vmlinux: MaybeDefault::None, ..Kernel::default() }),
     };
-    let told = symbolizer.symbolize(&source, Input::AbsAddr(&addresses)).unwrap_or_default();
+    let told = symbolizer.symbolize(&source, Input::AbsAddr(addresses)).unwrap_or_default();
     let frame = |(at, address): (usize, &u64)| match told.get(at) {
         Some(Symbolized::Sym(sym)) => Some(Frame {
             symbol: sym.name.clone().into_owned(),
             module: sym.module.as_ref().map(|module| module.to_string_lossy().into_owned()),
         }),
         Some(Symbolized::Unknown(Reason::Unmapped)) => None,
-        _ => Some(Frame { symbol: format!("{address:#x}"), module: None }),
+        _ => Some(nameless(*address)),
     };
     addresses.iter().enumerate().map(|at| (*at.1, frame(at))).collect()
+}
+
+fn nameless(address: u64) -> Frame {
+    Frame { symbol: format!("{address:#x}"), module: None }
 }
 
 /// How many of the innermost frames are the program's own and of what calls it.

@@ -13,6 +13,10 @@ fn stages_of_a_containers_packets_have_the_stacks_of_their_code() {
     if !can_record_compact() {
         return;
     }
+    let symbols = fs::read_to_string("/proc/kallsyms").unwrap_or_default();
+    if symbols.lines().all(|line| line.starts_with("0000000000000000 ")) {
+        return println!("skipped: the kernel hides its addresses");
+    }
     let server = match Server::start() {
         Ok(server) => server,
         Err(reason) => return println!("skipped: {reason}"),
