@@ -103,7 +103,7 @@ struct control {
 	u64 trigger_ns; /* stamp at which the trigger was pulled */
 	u64 trigger_cpu;
 	u64 trigger_tid;
-	u64 stacks_lost; /* no room for them, or their number was another's */
+	u64 stacks_lost; /* how often a stack was not kept: its number is another's */
 	u64 spare[3];
 };
 

@@ -3,17 +3,17 @@
  * The stack of the code that an event is of. The kernel keeps each stack once, by a hash of its frames; the log has
  * its number, right behind the event. The loader reads the frames and names them when recording ends.
  *
- * A number can be taken by a stack of the same hash: then the new one is not kept, and counted. To replace the old
- * one would give its events a stack that is not theirs.
+ * A number is a part of the hash, and can be taken by another stack: then the new one is not kept, and counted each
+ * time. To replace the old one would give its events a stack that is not theirs.
  */
 #ifndef TRANSECT_STACK_H
 #define TRANSECT_STACK_H
 
-#define MAX_FRAMES 127 /* kernel.perf_event_max_stack, unless somebody changes it */
+#define MAX_FRAMES 127 /* kernel.perf_event_max_stack, unless somebody lowers it: then the loader does, too */
 #define NO_STACK 0xffffffffu
 #define EEXIST 17
 
-/* The loader makes these as large as they have to be, if stacks are wanted. */
+/* The loader makes these as large as they have to be, and leaves them out where no stacks are wanted. */
 struct {
 	__uint(type, BPF_MAP_TYPE_STACK_TRACE);
 	__uint(max_entries, 1);

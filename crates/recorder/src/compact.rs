@@ -58,7 +58,7 @@ pub(super) struct CompactKernel {
     reach: Vec<(CpuId, u64)>,
     /// The stacks that events name, once recording has ended.
     stacks: Stacks,
-    /// Of events whose stacks were not kept.
+    /// How often a stack was not kept.
     stacks_lost: u64,
 }
 
@@ -443,7 +443,7 @@ fn totals(stats: &Stats, written: &BTreeMap<(CpuId, u8), u64>, plan: &Plan) -> T
 fn lost_stacks_note(count: u64) -> Option<String> {
     (count > 0).then(|| {
         format!(
-            "{count} stacks were not kept, because other stacks had their numbers; their events have none"
+            "{count} times a stack was not kept, because another one has its place: these events have no stack"
         )
     })
 }

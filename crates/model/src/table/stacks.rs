@@ -27,7 +27,7 @@ table! {
         /// The time that the stage has in `io_requests` or `packets`: of wake that of the doorbell in the same
         /// exit, null without one; of the others that of the event.
         stage_ts: Option<i64>,
-        /// The frames in the kernel; null if they were not kept: the table of stacks had no room for them.
+        /// The frames in the kernel; null if they were not kept: another stack has their place.
         kernel_stack_id: Option<u32>,
         /// The frames of the program; null if there are none, or they were not kept.
         user_stack_id: Option<u32>,

@@ -46,7 +46,7 @@ pub struct Finished<S> {
     pub moved: Option<Vec<u32>>,
     /// The stacks that events name: see [`Compact::stacks`].
     pub stacks: Stacks,
-    /// Stacks that were not kept: see [`Compact::stacks_lost`].
+    /// How often a stack was not kept: see [`Compact::stacks_lost`].
     pub stacks_lost: u64,
 }
 
@@ -307,7 +307,7 @@ impl Compact {
         stacks::read(&self.object).unwrap_or_default()
     }
 
-    /// Stacks that were not kept so far: another one had their number.
+    /// How often a stack was not kept so far, because another one has its number.
     pub fn stacks_lost(&self) -> u64 {
         self.memory.control().stacks_lost.load(SeqCst)
     }

@@ -145,7 +145,7 @@ fn load_these(
         match &*map.name().to_string_lossy() {
             "chunks" => map.set_max_entries(layout.chunks()).map_err(BpfError::bpf(doing))?,
             name if stacks::has(name) => {
-                stacks::size(&mut map, plan).map_err(BpfError::bpf(doing))?
+                stacks::fit(&mut map, plan).map_err(BpfError::bpf(doing))?
             }
             ".rodata.config" => {
                 map.set_initial_value(config.bytes()).map_err(BpfError::bpf(doing))?

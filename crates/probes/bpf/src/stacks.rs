@@ -11,11 +11,12 @@ use blazesym::{
 use libbpf_rs::{MapCore as _, MapFlags, Object, OpenMapMut};
 use std::{
     collections::{BTreeMap, HashMap},
+    fs,
     sync::mpsc,
     thread,
     time::{Duration, Instant},
 };
-use transect_model::stack::{Frame, MAX_STACKS, Stacks};
+use transect_model::stack::{Frame, MAX_FRAMES, MAX_STACKS, Stacks};
 
 /// The maps of `bpf/stack.bpf.h`.
 const STACKS: &str = "stacks";
@@ -31,10 +32,22 @@ const PROGRAMS_WITHIN: Duration = Duration::from_secs(2);
 /// Numbers and addresses, by the process that the program is of; none: the kernel's.
 type RawStacks = BTreeMap<Option<u32>, Vec<(u32, Vec<u64>)>>;
 
-/// As large as they have to be.
-pub(crate) fn size(map: &mut OpenMapMut<'_>, plan: &Plan) -> libbpf_rs::Result<()> {
-    let is_wanted = plan.families.contains(&Family::Stacks);
-    map.set_max_entries(if is_wanted { MAX_STACKS } else { 1 })
+/// Makes the map as large as it has to be; without stacks there is none.
+pub(crate) fn fit(map: &mut OpenMapMut<'_>, plan: &Plan) -> libbpf_rs::Result<()> {
+    if !plan.families.contains(&Family::Stacks) {
+        return map.set_autocreate(false);
+    }
+    if map.name() == STACKS {
+        map.set_value_size(8 * frames_allowed())?;
+    }
+    map.set_max_entries(MAX_STACKS)
+}
+
+/// The kernel refuses a map with more frames than an administrator allows.
+fn frames_allowed() -> u32 {
+    let limit = fs::read_to_string("/proc/sys/kernel/perf_event_max_stack").unwrap_or_default();
+    let most = u32::try_from(MAX_FRAMES).unwrap_or(u32::MAX);
+    limit.trim().parse().unwrap_or(most).clamp(1, most)
 }
 
 /// Is this map one of the stacks'?
