@@ -1,6 +1,6 @@
-//! The frames of stacks, as the writer's notes tell them when it ends.
+//! The frames of stacks: notes that the writer adds when it ends.
 //!
-//! A note is a JSON text; one with the member `stacks` is of this module. Who reads it does not trust it: it may be a
+//! A note is a JSON text; one with the member `stacks` is of this module. A reader does not trust it: it may be a
 //! guest's.
 
 use crate::block::MAX_RAW_BYTES;

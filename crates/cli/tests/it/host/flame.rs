@@ -1,8 +1,6 @@
 //! Stacks of packets between this host and a network of its own, as a container has.
 
-use super::packets::{Server, ask, client};
-use crate::record_support::{Scratch, can_record_compact};
-use rustix::process::Signal;
+use super::packets::recorded;
 use serde_json::Value;
 use std::fs;
 
@@ -10,24 +8,12 @@ const QUESTIONS: usize = 100;
 
 #[test]
 fn stages_of_a_containers_packets_have_the_stacks_of_their_code() {
-    if !can_record_compact() {
-        return;
-    }
     let symbols = fs::read_to_string("/proc/kallsyms").unwrap_or_default();
     if symbols.lines().all(|line| line.starts_with("0000000000000000 ")) {
         return println!("skipped: the kernel hides its addresses");
     }
-    let server = match Server::start() {
-        Ok(server) => server,
-        Err(reason) => return println!("skipped: {reason}"),
-    };
-    let socket = client();
-    let scratch = Scratch::new();
-    let recorder = scratch.start_compact(&["record", "--stacks", "-o", "r"]);
-    ask(&socket, QUESTIONS);
-    recorder.signal(Signal::INT);
-    let (code, errors) = recorder.wait();
-    assert_eq!(code, Some(0), "{errors}");
+    let recorded = recorded(&["record", "--stacks", "-o", "r"], QUESTIONS);
+    let Some((server, scratch)) = recorded else { return };
     let text = |args: &[&str]| {
         let output = scratch.run(args);
         assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));

@@ -26,7 +26,7 @@ pub(crate) struct Server {
 }
 
 impl Server {
-    pub(crate) fn start() -> Result<Self, String> {
+    fn start() -> Result<Self, String> {
         let mut perl = Command::new("unshare");
         perl.args(["-n", "perl", "-e", ECHO]).stdout(Stdio::piped());
         let mut child = perl.spawn().map_err(|err| format!("unshare: {err}"))?;
@@ -69,7 +69,7 @@ fn run(words: &[&str]) -> Result<(), String> {
 }
 
 /// A socket that asks the server.
-pub(crate) fn client() -> UdpSocket {
+fn client() -> UdpSocket {
     let socket = UdpSocket::bind((HERE, 0)).unwrap();
     socket.connect((THERE, 7777)).unwrap();
     socket.set_read_timeout(Some(Duration::from_secs(20))).unwrap();
@@ -79,7 +79,7 @@ pub(crate) fn client() -> UdpSocket {
 }
 
 /// Asks so often, and waits for each answer, and then for the server to sleep.
-pub(crate) fn ask(socket: &UdpSocket, questions: usize) {
+fn ask(socket: &UdpSocket, questions: usize) {
     for question in 0..questions {
         let text = format!("{question:08}");
         socket.send(text.as_bytes()).unwrap();
@@ -90,22 +90,32 @@ pub(crate) fn ask(socket: &UdpSocket, questions: usize) {
     }
 }
 
-#[test]
-fn packets_of_a_container_are_told_by_stage() {
+/// Records so many questions to a server with these words, which name the recording `r`.
+pub(crate) fn recorded(words: &[&str], questions: usize) -> Option<(Server, Scratch)> {
     if !can_record_compact() {
-        return;
+        return None;
     }
     let server = match Server::start() {
         Ok(server) => server,
-        Err(reason) => return println!("skipped: {reason}"),
+        Err(reason) => {
+            println!("skipped: {reason}");
+            return None;
+        }
     };
     let socket = client();
     let scratch = Scratch::new();
-    let recorder = scratch.start_compact(&["record", "--profile", "explain", "-o", "r"]);
-    ask(&socket, QUESTIONS);
+    let recorder = scratch.start_compact(words);
+    ask(&socket, questions);
     recorder.signal(Signal::INT);
     let (code, errors) = recorder.wait();
     assert_eq!(code, Some(0), "{errors}");
+    Some((server, scratch))
+}
+
+#[test]
+fn packets_of_a_container_are_told_by_stage() {
+    let recorded = recorded(&["record", "--profile", "explain", "-o", "r"], QUESTIONS);
+    let Some((server, scratch)) = recorded else { return };
     let output = scratch.run(&["export", "r", "--to", "jsonl", "-o", "-"]);
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let text = String::from_utf8(output.stdout).unwrap();
