@@ -70,7 +70,9 @@ impl Drop for Group {
     }
 }
 
-const BUSY: &str = "while True: pass";
+/// Ends by itself, long after the windows: to end a recording takes threads of the kernel, and a scheduler that does not
+/// let them run beside this one would keep the test waiting for itself (`workqueue lockup`, seen on Linux 6.18).
+const BUSY: &str = "import time\nend = time.monotonic() + 40\nwhile time.monotonic() < end: pass";
 /// Two processes that hand a byte back and forth: tens of thousands of switches a second. Each waking and
 /// each switch has a stamp of its own on either side: some ns each, so that at hundreds of thousands these
 /// alone would be 0.1 % of a window.
