@@ -33,6 +33,8 @@ struct Quota {
     /// A moment at which a period begins.
     phase: i64,
     used: Spans,
+    /// When the first known state of its threads begins. What they ran before is not recorded.
+    known_from: i64,
 }
 
 impl Quota {
@@ -49,15 +51,16 @@ impl Quota {
         let near = self.period / PHASE_PART;
         let is_to_the_end = ended >= end.saturating_sub(near)
             && end.saturating_sub(began) >= self.period / SHORTEST_PART;
-        let reaches = |periods: i64, percent: i64| {
+        let reaches = |periods: i64, percent: i64, and: i64| {
             let since = start.saturating_sub(self.period.saturating_mul(periods - 1));
             let used = self.used.until(began).wrapping_sub(self.used.until(since));
             let quota = self.quota.saturating_mul(periods);
-            used.saturating_mul(100) >= quota.saturating_mul(percent)
+            used.saturating_add(and).saturating_mul(100) >= quota.saturating_mul(percent)
         };
-        reaches(1, USED_PERCENT)
-            || reaches(1, SHORT_PERCENT) && reaches(PERIODS, USED_PERCENT)
-            || is_to_the_end && reaches(1, SHORT_TO_THE_END_PERCENT)
+        let not_recorded = self.known_from.saturating_sub(start).max(0);
+        reaches(1, USED_PERCENT, 0)
+            || reaches(1, SHORT_PERCENT, 0) && reaches(PERIODS, USED_PERCENT, 0)
+            || is_to_the_end && reaches(1, SHORT_TO_THE_END_PERCENT, not_recorded)
     }
 }
 
@@ -117,9 +120,13 @@ impl Quotas {
         }
         let mut spans: Vec<Vec<(i64, i64)>> = vec![Vec::new(); groups.len()];
         let mut ends: Vec<Vec<i64>> = vec![Vec::new(); groups.len()];
+        let mut known_from = vec![i64::MAX; groups.len()];
         for (thread, above) in &quotas.of {
             each_state(*thread, &mut |state, from, to| {
                 for group in above {
+                    if state != ThreadState::Unknown {
+                        known_from[*group] = known_from[*group].min(from);
+                    }
                     let period = groups[*group].cpu_period_ns.unwrap_or(i64::MAX);
                     match state {
                         ThreadState::Running => spans[*group].push((from, to)),
@@ -133,12 +140,13 @@ impl Quotas {
                 }
             });
         }
-        let quota = |(group, (spans, ends)): (&&Cgroup, (&Vec<_>, &Vec<i64>))| {
+        let quota = |(at, group): (usize, &&Cgroup)| {
             let (quota, period) = group.cpu_quota_ns.zip(group.cpu_period_ns)?;
-            let phase = phase(ends, period).filter(|_| quota > 0)?;
-            Some(Quota { quota, period, phase, used: Spans::new(spans) })
+            let phase = phase(&ends[at], period).filter(|_| quota > 0)?;
+            let (used, known_from) = (Spans::new(&spans[at]), known_from[at]);
+            Some(Quota { quota, period, phase, used, known_from })
         };
-        quotas.all = groups.iter().zip(spans.iter().zip(&ends)).map(quota).collect();
+        quotas.all = groups.iter().enumerate().map(quota).collect();
         quotas
     }
 

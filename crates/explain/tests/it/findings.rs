@@ -154,6 +154,32 @@ fn a_used_quota_is_inferred_from_the_periods() {
     assert!(story(15 * MS).iter().all(|f| f.detector == Detector::Starved));
 }
 
+/// A range that begins within a period: of its 30 ms, 20 were used before, and the wait goes on to the end of the period.
+#[test]
+fn a_quota_used_before_the_range_is_inferred() {
+    let story = |first_wait_ends: i64| {
+        let (mut states, mut slices) = (Vec::new(), Vec::new());
+        for n in 0..10 {
+            let at = (n * 100 - 20) * MS;
+            let ends = if n == 0 { first_wait_ends } else { 100 };
+            states.extend([('R', at + 30 * MS), ('W', at + ends * MS), ('S', at + 100 * MS)]);
+            slices.extend([(7, at + 30 * MS), (9, at + 100 * MS)]);
+        }
+        let mut story = Story::new().states(HOST, 7, &states).slices(HOST, 0, &slices);
+        story = story.policy(7, SchedPolicy::Other, None);
+        story.0.threads[0].cgroup = Some("/a".into());
+        story.0.cgroups.push(quota("/a", Some(30 * MS)));
+        found(&story)
+    };
+    let throttled = |all: Vec<Finding>| {
+        let mut all = all.into_iter().filter(|finding| finding.detector == Detector::Throttled);
+        all.next().map(|finding| (finding.held_ns, finding.count))
+    };
+    assert_eq!(throttled(story(100)), Some((10 * 70 * MS, 10)));
+    // One that ends on the way is not for the quota.
+    assert_eq!(throttled(story(80)), Some((9 * 70 * MS, 9)));
+}
+
 /// A quota of 10 ms that ends at ticks: 12 ms in one period and 6 ms in the next, whose wait goes on behind its end.
 #[test]
 fn a_quota_of_a_few_ticks_is_inferred() {
