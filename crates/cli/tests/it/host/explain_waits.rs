@@ -7,7 +7,10 @@ use crate::{
     host::loads::{Load, others},
     record_support::{Scratch, can_record_compact, groups::CpuGroup},
 };
-use rustix::process::Signal;
+use rustix::{
+    process::Signal,
+    time::{ClockId, clock_gettime},
+};
 use serde_json::Value;
 use std::{fs, thread, time::Duration};
 
@@ -31,20 +34,36 @@ impl Truth {
     }
 }
 
-/// Records while the load runs, and explains its first process. `more` is one more account.
-fn explained(scratch: &Scratch, load: &[&Load], more: impl Fn() -> u64) -> (Value, Vec<Truth>) {
+/// The clock of recordings, ns.
+fn now() -> i64 {
+    let now = clock_gettime(ClockId::Monotonic);
+    now.tv_sec * 1_000_000_000 + now.tv_nsec
+}
+
+/// Records while the load runs, and explains its first process from one reading of the accounts to the other. `more` is one
+/// more account, read as soon as `is_due`.
+fn explained(
+    scratch: &Scratch,
+    load: &[&Load],
+    is_due: impl Fn(),
+    more: impl Fn() -> u64,
+) -> (Value, Vec<Truth>) {
     let recorder = scratch.start_compact(&["record", "--profile", "explain", "-o", "r"]);
-    let begin = std::time::Instant::now();
-    let accounts = || (load.iter().map(|load| load.accounts()).collect::<Vec<_>>(), more());
-    let (before, more_before) = accounts();
+    let accounts = || {
+        is_due();
+        (now(), load.iter().map(|load| load.accounts()).collect::<Vec<_>>(), more())
+    };
+    let (begin, before, more_before) = accounts();
     thread::sleep(RECORDED);
-    let (after, more_after) = accounts();
-    let passed = begin.elapsed().as_nanos() as f64;
+    let (end, after, more_after) = accounts();
+    let passed = (end - begin) as f64;
     recorder.signal(Signal::INT);
     let (code, errors) = recorder.wait();
     assert_eq!(code, Some(0), "{errors}");
-    let tid = load[0].id().to_string();
-    let output = scratch.run(&["explain", "r", "--thread", &tid, "--json"]);
+    let [tid, begin, end] = [i64::from(load[0].id()), begin, end].map(|number| number.to_string());
+    let range = ["--from", &begin, "--until", &end];
+    let output =
+        scratch.run(&[&["explain", "r", "--thread", &tid, "--json"][..], &range[..]].concat());
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let truth = before.iter().zip(&after).map(|(before, after)| Truth {
         ran: (after.0 - before.0) as f64,
@@ -60,12 +79,12 @@ fn finding<'f>(explained: &'f Value, detector: &str) -> Option<&'f Value> {
     all.find(|finding| finding["detector"] == detector)
 }
 
-/// The share of the window that waits for this reason took.
-fn charged(explained: &Value, why: &str) -> f64 {
+/// The share of the window that some waits of threads took.
+fn charged(explained: &Value, is_counted: impl Fn(&Value) -> bool) -> f64 {
     let window = &explained["roots"][0]["window"];
     let length = window["until"].as_f64().unwrap() - window["from"].as_f64().unwrap();
     let lines = explained["blame"].as_array().unwrap().iter();
-    let lines = lines.filter(|line| line["level"] == "thread" && line["why"] == why);
+    let lines = lines.filter(|line| line["level"] == "thread" && is_counted(line));
     lines.map(|line| line["total_ns"].as_f64().unwrap()).sum::<f64>() / length
 }
 
@@ -90,7 +109,7 @@ fn a_smaller_weight_is_named() {
     light.add(a.id());
     heavy.add(b.id());
     let scratch = Scratch::new();
-    let (all, truth) = explained(&scratch, &[&a, &b], || 0);
+    let (all, truth) = explained(&scratch, &[&a, &b], || (), || 0);
     let starved = finding(&all, "starved").unwrap();
     assert_eq!(starved["subject"], light.path.as_str());
     agree("waited", starved["share"].as_f64().unwrap(), truth[0].waited_share());
@@ -111,12 +130,24 @@ fn an_ended_quota_is_named() {
     let a = Load::spinning(0);
     group.add(a.id());
     let scratch = Scratch::new();
-    // What it has used before is not recorded: it begins in a period that it knows.
-    thread::sleep(Duration::from_millis(500));
-    let (all, truth) = explained(&scratch, &[&a], || group.throttled_ns());
+    // The kernel adds a wait to the account when it ends. Behind the second end, what the group has used is recorded too.
+    let two_waits_have_ended = || {
+        for _ in 0..2 {
+            let before = group.throttled_ns();
+            while group.throttled_ns() == before {
+                thread::sleep(Duration::from_millis(1));
+            }
+        }
+    };
+    let (all, truth) = explained(&scratch, &[&a], two_waits_have_ended, || group.throttled_ns());
     let throttled = finding(&all, "throttled").unwrap();
     assert_eq!(throttled["subject"], group.path.as_str());
-    agree("throttled", throttled["share"].as_f64().unwrap(), truth[0].more / truth[0].passed);
+    let (said, truth) = (throttled["share"].as_f64().unwrap(), truth[0].more / truth[0].passed);
+    // Some kernels do not trace all threads: while such a one has the CPU, the reason of a wait is not known.
+    let unknown = charged(&all, |line| line["culprit"] == "unknown");
+    let text = format!("throttled: explained {said}, unknown {unknown}, by the kernel {truth}");
+    println!("{text}");
+    assert!((said - POINTS..said + unknown + POINTS).contains(&truth), "{text}");
 }
 
 #[test]
@@ -136,8 +167,12 @@ fn a_higher_class_is_named() {
         return;
     }
     let scratch = Scratch::new();
-    let (all, truth) = explained(&scratch, &[&a, &b], || 0);
-    agree("behind it", charged(&all, "class"), truth[1].ran / truth[1].passed);
+    let (all, truth) = explained(&scratch, &[&a, &b], || (), || 0);
+    agree(
+        "behind it",
+        charged(&all, |line| line["why"] == "class"),
+        truth[1].ran / truth[1].passed,
+    );
     let sentence = finding(&all, "starved").unwrap()["sentence"].as_str().unwrap();
     assert!(sentence.contains("behind perl") && sentence.contains("higher class"), "{sentence}");
 }
@@ -151,7 +186,7 @@ fn a_thread_that_sleeps_was_kept_by_nobody() {
     let a = Load::start(0, &["perl", "-e", "while (1) { select(undef, undef, undef, 0.01) }"]);
     thread::sleep(Duration::from_millis(300));
     let scratch = Scratch::new();
-    let (all, truth) = explained(&scratch, &[&a], || 0);
+    let (all, truth) = explained(&scratch, &[&a], || (), || 0);
     let root = &all["roots"][0];
     let layers = &root["layers"];
     let length: i64 = layers.as_object().unwrap().values().map(|ns| ns.as_i64().unwrap()).sum();
