@@ -23,6 +23,8 @@ const PERIODS: i64 = 3;
 /// Waits for a quota end within this part of the period, and at least so many do.
 const PHASE_PART: i64 = 100;
 const LEAST_ENDS: usize = 3;
+/// Others keep a thread from the CPU for up to this part of the period when its quota is there again.
+const BEHIND_OTHERS_PART: i64 = 10;
 /// Shorter waits, as a part of the period, are not for the quota.
 const SHORTEST_PART: i64 = 20;
 
@@ -65,6 +67,9 @@ impl Quota {
 }
 
 /// The phase of the period at which waits end that are for the quota; none if they end anywhere.
+///
+/// After a period begins, others may have the CPU for some ticks, and most waits may end at one of these: it is the first phase near
+/// that at which one ends, as none ends before the period does, unless so many end there by chance.
 fn phase(ends: &[i64], period: i64) -> Option<i64> {
     if period < PHASE_PART {
         return None;
@@ -72,14 +77,26 @@ fn phase(ends: &[i64], period: i64) -> Option<i64> {
     let mut phases: Vec<i64> = ends.iter().map(|end| end.rem_euclid(period)).collect();
     phases.sort_unstable();
     let width = period / PHASE_PART;
-    // Around the end of the period as well.
-    let around: Vec<i64> =
-        phases.iter().copied().chain(phases.iter().map(|at| at + period)).collect();
+    // Around the begin and the end of the period as well.
+    let shifted = |by: i64| phases.iter().map(move |at| at + by);
+    let around: Vec<i64> = shifted(-period).chain(shifted(0)).chain(shifted(period)).collect();
     let count_from = |at: usize| around[at..].partition_point(|phase| *phase < around[at] + width);
-    let (at, count) = (0..phases.len()).map(|at| (at, count_from(at))).max_by_key(|(_, n)| *n)?;
-    let by_chance = phases.len() * 3 / usize::try_from(PHASE_PART).unwrap_or(1);
-    let is_clear = count >= LEAST_ENDS && count * 5 >= phases.len() && count > by_chance;
-    is_clear.then(|| around[at])
+    let all = phases.len();
+    let (most, count) =
+        (all..2 * all).map(|at| (at, count_from(at))).max_by_key(|(_, count)| *count)?;
+    let by_chance = all * 3 / usize::try_from(PHASE_PART).unwrap_or(1);
+    let is_clear = count >= LEAST_ENDS && count * 5 >= all && count > by_chance;
+    let near = period / BEHIND_OTHERS_PART;
+    let within = |from: i64, to: i64| {
+        around.partition_point(|phase| *phase < to) - around.partition_point(|phase| *phase < from)
+    };
+    let (before, behind) = (around[most].saturating_sub(near), around[most].saturating_add(near));
+    let elsewhere = all - within(before, behind).min(all);
+    let parts_elsewhere = usize::try_from(BEHIND_OTHERS_PART - 2).unwrap_or(1);
+    let is_more_than_chance = within(before, around[most]) * parts_elsewhere > elsewhere * 3;
+    let from = around.partition_point(|phase| *phase < before);
+    let first = if is_more_than_chance { from } else { most };
+    is_clear.then(|| around[first].rem_euclid(period))
 }
 
 /// The quotas of groups, on machines whose recording has no ends of quotas.
@@ -178,6 +195,14 @@ mod tests {
         assert_eq!(phase(&around, 1000), Some(998));
         let anywhere: Vec<i64> = (0..40).map(|n| n * 1025).collect();
         assert_eq!(phase(&anywhere, 1000), None);
+        // Most waits end 40 later, as others have the CPU.
+        let later = |n: i64| if n % 7 == 0 { 0 } else { 40 };
+        let behind: Vec<i64> = (0..20).map(|n| n * 1000 + 990 + later(n)).collect();
+        assert_eq!(phase(&behind, 1000), Some(990));
+        // One ends before, as others do anywhere.
+        let around: Vec<i64> =
+            (0..20).map(|n| n * 1000).chain((0..10).map(|n| n * 1100 + 50)).collect();
+        assert_eq!(phase(&around, 1000), Some(0));
         assert_eq!(phase(&[], 1000), None);
         assert_eq!(phase(&[1, 2, 3], 5), None);
     }
