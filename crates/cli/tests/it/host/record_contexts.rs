@@ -483,10 +483,10 @@ fn judge(recorders: &BTreeMap<&str, Wakings>, running: &Running) {
             for waking in missing {
                 if *name == "compact" && is_running(key.1, waking.ns) {
                     goes_on += 1;
-                } else if *name == "compact" && has_just_left(key.1, waking.ns) {
-                    just_left += 1;
                 } else if *name != "trace-cmd" && !told.contains(&waking.current) {
                     untold += 1;
+                } else if *name == "compact" && has_just_left(key.1, waking.ns) {
+                    just_left += 1;
                 } else {
                     panic!("{name} lacks {waking:?} of {key:?}");
                 }
