@@ -28,9 +28,20 @@ fn buffer(skb: u64) -> u64 {
 /// The machines of a recording, as they stand to each other.
 struct Machines<'m>(&'m [Machine]);
 
+impl Machines<'_> {
+    /// Dom0 of the Xen host that the domain is on. Dom0 itself has none.
+    fn dom0(&self, domain: &Machine) -> Option<MachineId> {
+        domain.info.domid.filter(|domid| *domid != 0)?;
+        let mut siblings = self.0.iter().filter(|other| other.info.parent == domain.info.parent);
+        siblings.find(|other| other.info.domid == Some(0)).map(|dom0| dom0.id)
+    }
+}
+
 impl Kin for Machines<'_> {
-    fn parent(&self, machine: MachineId) -> Option<MachineId> {
-        self.0.get(machine.0 as usize)?.info.parent
+    fn host(&self, machine: MachineId) -> Option<MachineId> {
+        let machine = self.0.get(machine.0 as usize)?;
+        // Xen itself has no network.
+        if machine.info.domid.is_some() { self.dom0(machine) } else { machine.info.parent }
     }
 }
 
@@ -259,8 +270,9 @@ impl World {
     /// What is known of the machines at the ends of a way.
     fn ends(&self, way: &Way) -> Ends {
         let host = |machine: MachineId| {
-            let machine = self.machines.get(machine.0 as usize)?;
-            machine.info.parent.filter(|_| machine.vcpu_of_cpu.iter().any(Option::is_some))
+            let has_vcpus = |machine: &Machine| machine.vcpu_of_cpu.iter().any(Option::is_some);
+            self.machines.get(machine.0 as usize).filter(|machine| has_vcpus(machine))?;
+            Machines(&self.machines).host(machine)
         };
         let mut machines: Vec<MachineId> = way.machines().collect();
         machines.sort_unstable();

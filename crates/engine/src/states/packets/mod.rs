@@ -63,8 +63,8 @@ fn packet_of(id: u64) -> Packet {
 
 /// How machines stand to each other.
 pub(crate) trait Kin {
-    /// The host of a machine.
-    fn parent(&self, machine: MachineId) -> Option<MachineId>;
+    /// The machine that has the other ends of a machine's network cards: its host; under Xen, dom0.
+    fn host(&self, machine: MachineId) -> Option<MachineId>;
 }
 
 /// What a thread does once it runs.
@@ -164,7 +164,7 @@ impl Packets {
         };
         let is_of_guest = |way: &Way| {
             let at = way.place();
-            at.is_sent && kin.parent(at.machine) == Some(hop.machine) && !way.visits(hop.machine)
+            at.is_sent && kin.host(at.machine) == Some(hop.machine) && !way.visits(hop.machine)
         };
         find(&is_forwarded).or_else(|| find(&is_of_guest))
     }
@@ -214,7 +214,7 @@ impl Packets {
         let is_near = |way: &Way| {
             let at = way.place().machine;
             is_coming(way)
-                && (kin.parent(at) == Some(hop.machine) || kin.parent(hop.machine) == Some(at))
+                && (kin.host(at) == Some(hop.machine) || kin.host(hop.machine) == Some(at))
         };
         let is_given_on = |way: &Way| {
             let at = way.place();
@@ -226,7 +226,7 @@ impl Packets {
         };
         let is_of_host = |way: &Way| {
             let at = way.place();
-            !at.is_sent && kin.parent(hop.machine) == Some(at.machine) && !way.visits(hop.machine)
+            !at.is_sent && kin.host(hop.machine) == Some(at.machine) && !way.visits(hop.machine)
         };
         find(&is_same_buffer)
             .or_else(|| find(&is_near))

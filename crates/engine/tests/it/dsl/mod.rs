@@ -2,6 +2,7 @@
 //!
 //! ```text
 //! vm web vcpu=0 tid=162            a VM (machine 1, 2, … in order) and its vCPU's host thread
+//! vm web dom=1 vcpu=0              a domain of Xen and a vCPU of it
 //! host 0 1000 162 kvm_entry vcpu=0     machine, CPU, stamp, current thread, event, fields
 //! web 0 1200 42 sched_switch 42 S 43   prev, prev's state letter, next
 //! host 1 lost count=3                  a hole in that CPU's stream
@@ -78,7 +79,9 @@ impl Story {
         let name = words[0];
         if !self.topology.machines.iter().any(|m| m.name == name) {
             let id = MachineId(self.topology.machines.len() as u32);
-            self.topology.machines.push(MachineInfo::guest(id, MachineId(0), name));
+            let domid = field(words, "dom").map(|domid| domid as u32);
+            let guest = MachineInfo::guest(id, MachineId(0), name);
+            self.topology.machines.push(MachineInfo { domid, ..guest });
         }
         let machine = self.machine(name);
         if let Some(vcpu) = field(words, "vcpu") {
