@@ -266,6 +266,49 @@ fn many_packets_are_joined_by_id() {
     assert_eq!(told[28], format!("1→2 29: {WHOLE} by id"));
 }
 
+/// Dom0 has the other ends of a domain's cards. What Xen does in between is not told.
+#[test]
+fn packets_of_a_domain_go_through_dom0() {
+    let story = "
+        vm dom0 dom=0 vcpu=0
+        vm web dom=1 vcpu=0
+        vm db dom=2 vcpu=0
+        host 0 900 0 other
+        dom0 0 905 0 sched_switch 0 S 50
+        dom0 0 910 50 sched_switch 50 S 0
+        # From a domain to another.
+        web 0 1000 42 net_packet 2 1 sent skb=5
+        web 0 1002 42 net_xmit eth0 60 skb=5
+        dom0 0 1020 0 net_receive vif1.0 46 skb=6
+        dom0 0 1021 0 net_packet 2 1 skb=6
+        dom0 0 1022 0 net_receive xenbr0 46 skb=6
+        dom0 0 1023 0 net_packet 2 1 skb=6
+        dom0 0 1030 0 net_packet 2 1 sent skb=6
+        dom0 0 1031 0 sched_waking 50 cpu=0 in=softirq
+        dom0 0 1032 0 net_xmit vif2.0 60 skb=6
+        dom0 0 1040 0 sched_switch 0 S 50
+        db 0 1060 0 net_receive eth0 46 skb=7
+        db 0 1061 0 net_packet 2 1 skb=7
+        # From a domain to dom0 itself.
+        web 0 2000 42 net_packet 3 1 sent skb=5
+        dom0 0 2020 50 net_receive vif1.0 46 skb=6
+        dom0 0 2021 50 net_packet 3 1 skb=6
+        host 0 9000 0 other
+        dom0 0 9000 50 other
+        web 0 9000 42 other
+        db 0 9000 0 other";
+    let tables = Story::parse(story).run().0;
+    assert_eq!(
+        told(&tables),
+        [
+            "2→3 1: send+0 host_receive+20 host_send+30 fetch+40 receive+60 without kick,pickup,signal,inject,\
+             guest_irq,wake by context",
+            "2→1 1: send+0 host_receive+20 receive+20 without kick,pickup,wake by id",
+        ]
+    );
+    assert_eq!(tables.packets[0].to_backend_tid, Some(Tid(50)));
+}
+
 #[test]
 fn packets_come_from_outside_and_go_there() {
     let story = "
@@ -331,7 +374,7 @@ fn packets_come_from_outside_and_go_there() {
             "0→2 1: send+0 host_send+0 receive+40 without fetch,signal,inject,guest_irq,wake by id",
             "0→0 1: send+0 receive+2 without wake",
             "0→- 1: send+0",
-            "0→- 1: send+0",
+            "0→- 1: send+0 host_receive+10 host_send+12",
             "1→- 1: send+0 host_receive+10 host_send+31 without kick,pickup by id",
             "1→- 1: send+0 host_send+10 without kick,pickup,host_receive by id",
             "0→2 1: host_receive+0 receive+40 without host_send,fetch,signal,inject,guest_irq,wake by id",

@@ -236,8 +236,9 @@ impl Way {
                 Some(hop.machine) != sender || (to.is_some() && ends.last_host == sender);
             hop.is_sent && Some(hop.machine) != to && is_of_host
         };
+        let (forwarded_in, forwarded_out) = self.forwarded_within().unzip();
         let comes_in = match sender {
-            Some(_) => self.told().find(is_in).map(|hop| hop.ts),
+            Some(_) => self.told().find(is_in).map(|hop| hop.ts).or(forwarded_in),
             None => self.rest.first().map(|_| first.ts),
         };
         let interrupt = self.interrupt.filter(|_| to.is_some());
@@ -246,7 +247,7 @@ impl Way {
         cuts[KICK] = self.kick.map(|kick| kick.ts);
         cuts[PICKUP] = self.pickup;
         cuts[HOST_RECEIVE] = comes_in;
-        cuts[HOST_SEND] = self.told().rev().find(is_out).map(|hop| hop.ts);
+        cuts[HOST_SEND] = self.told().rev().find(is_out).map(|hop| hop.ts).or(forwarded_out);
         cuts[FETCH] = self.fetch;
         cuts[INJECT] = interrupt.and_then(|interrupt| interrupt.inject);
         cuts[GUEST_IRQ] = interrupt.map(|interrupt| interrupt.handler);
@@ -267,6 +268,15 @@ impl Way {
             known[PICKUP] = None;
         }
         known
+    }
+
+    /// When the only machine of its way received it from one of its containers, and when it sent it on last.
+    fn forwarded_within(&self) -> Option<(i64, i64)> {
+        let is_in_one = self.told().all(|hop| hop.machine == self.first.machine);
+        let is_sent = self.first.is_sent && is_in_one;
+        let received = self.told().position(|hop| !hop.is_sent).filter(|_| is_sent)?;
+        let sent = self.told().skip(received).filter(|hop| hop.is_sent).last()?;
+        Some((self.rest.get(received.checked_sub(1)?)?.ts, sent.ts))
     }
 
     /// Events are missing: what was told so far is all.
