@@ -386,7 +386,7 @@ impl World {
         let is_sending = cpu.and_then(|c| guest.cpus.get(c)).is_some_and(|cpu| cpu.is_sending());
         if is_sending {
             self.causes.of_vcpu(v).ring_for_none(kick);
-            self.packets_kicked(at, v, doorbell);
+            self.packets_kicked(at, v, Some(doorbell));
             return;
         }
         let rung = self.causes.of_vcpu(v).ring(kick);

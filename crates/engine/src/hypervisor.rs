@@ -85,6 +85,15 @@ impl World {
             self.notes.unattributed_xen += u64::from(tells);
             return;
         };
+        let calls = match *event {
+            XenEvent::HvmHypercall { op } => Some(op),
+            XenEvent::Hypercall(call) | XenEvent::Subcall(call) => Some(call.op),
+            _ => None,
+        };
+        if calls.is_some_and(|op| EVENT_CHANNEL_OPS.contains(&op)) {
+            let index = self.xen.vcpus[v].index;
+            self.domain_rings(at, index);
+        }
         let machine = &mut self.machines[at.m];
         let env = env!(self, machine, sink);
         let vcpu = &mut self.xen.vcpus[v];

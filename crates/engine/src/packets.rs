@@ -204,11 +204,24 @@ impl World {
         }
     }
 
+    /// A vCPU of a domain tells somebody by an event channel: if its driver is getting a packet, the card's other end.
+    /// The channel is not recorded.
+    pub(crate) fn domain_rings(&mut self, at: At, v: usize) {
+        let vm = self.vcpus[v].machine.0 as usize;
+        let cpu = self.machines[vm].vcpu_of_cpu.iter().position(|of| *of == Some(v));
+        let is_sending =
+            cpu.and_then(|c| self.machines[vm].cpus.get(c)).is_some_and(|cpu| cpu.is_sending());
+        if is_sending {
+            self.packets_kicked(at, v, None);
+        }
+    }
+
     /// A doorbell of a VM's was rung while its driver got a packet.
-    pub(crate) fn packets_kicked(&mut self, at: At, v: usize, doorbell: u64) {
+    pub(crate) fn packets_kicked(&mut self, at: At, v: usize, doorbell: Option<u64>) {
         let vm = self.vcpus[v].machine.0 as usize;
         // It does not have to be woken if it waits for a CPU already.
-        let waiting = self.causes.queues.get(&vm).and_then(|queues| queues.back_end(doorbell));
+        let queues = self.causes.queues.get(&vm);
+        let waiting = queues.zip(doorbell).and_then(|(queues, of)| queues.back_end(of));
         let waiting = waiting.filter(|tid| self.is_waiting(at.m, *tid));
         let (rung, evidence) = self.packets.card(v).rings(doorbell);
         for serial in rung {
@@ -216,7 +229,7 @@ impl World {
             if way.kick.is_some() {
                 continue;
             }
-            way.kick = Some(Rung { ts: at.t, doorbell, evidence });
+            way.kick = Some(Rung { ts: at.t, doorbell: doorbell.unwrap_or(0), evidence });
             if let Some(tid) = waiting {
                 way.backend = Some(tid);
                 self.packets.wait_for(at.m, tid, serial, Step::Pickup);

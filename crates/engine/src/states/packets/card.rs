@@ -58,8 +58,15 @@ impl Card {
         }
     }
 
-    /// A doorbell, while a driver gets a packet: for which it is, and how well that is known.
-    pub(crate) fn rings(&mut self, doorbell: u64) -> (Vec<u64>, Evidence) {
+    /// A doorbell, while a driver gets a packet: for which it is, and how well that is known. None: it is not told
+    /// which one it is.
+    pub(crate) fn rings(&mut self, doorbell: Option<u64>) -> (Vec<u64>, Evidence) {
+        let evidence = doorbell.map_or(Evidence::Context, |doorbell| self.vote(doorbell));
+        self.rung = std::mem::take(&mut self.awaiting);
+        (self.rung.clone(), evidence)
+    }
+
+    fn vote(&mut self, doorbell: u64) -> Evidence {
         let rings = &mut self.rings;
         let all: u64 = rings.values().sum();
         let most = rings.get(&doorbell).copied().unwrap_or(0);
@@ -67,8 +74,7 @@ impl Card {
         if rings.len() < MAX_KNOWN || most > 0 {
             rings.insert(doorbell, most + 1);
         }
-        self.rung = std::mem::take(&mut self.awaiting);
-        (self.rung.clone(), evidence)
+        evidence
     }
 
     /// Somebody goes on in the exit that is open: for these.
