@@ -367,7 +367,10 @@ test("export: a PNG and an SVG of what is visible", async () => {
   }
 });
 
-test("export: a smaller recording of the selection, and how to open it", async () => {
+for (const { format, button, ending, told } of [
+  { format: "recording", button: "Smaller recording", ending: "transect.tar", told: (name: string) => `tar xf ${name}; transect view ${name.replace(/\.tar$/, "")}` },
+  { format: "flame", button: "Flame graphs", ending: "stacks.html", told: (name: string) => `${name}: open it in a browser` },
+]) test(`export: the selection as ${format}, and how to open it`, async () => {
   const { page } = opened;
   const range = await withApp(page, (app) => {
     const { from, to } = app.model.whole;
@@ -375,19 +378,19 @@ test("export: a smaller recording of the selection, and how to open it", async (
     app.state.selection = selection;
     return { from: String(app.model.abs(selection.from)), to: String(app.model.abs(Math.ceil(selection.to))) };
   }, null);
-  const name = `made-up-${range.from}-${range.to}.transect`;
+  const name = `made-up-${range.from}-${range.to}.${ending}`;
   let asked: unknown;
   await page.route("**/api/export", async (route) => {
     asked = route.request().postDataJSON();
-    await route.fulfill({ body: "a tar", headers: { "content-type": "application/octet-stream", "content-disposition": `attachment; filename="${name}.tar"` } });
+    await route.fulfill({ body: "a file", headers: { "content-type": "application/octet-stream", "content-disposition": `attachment; filename="${name}"` } });
   });
   await page.keyboard.press("x");
   const download = page.waitForEvent("download");
-  await page.locator("#export").getByRole("button", { name: /^Smaller recording the selected range/ }).click();
+  await page.locator("#export").getByRole("button", { name: new RegExp(`^${button} ?the selected range`) }).click();
   const file = await download;
-  assert.equal(file.suggestedFilename(), `${name}.tar`);
-  assert.deepEqual(asked, { ...range, format: "recording" });
-  await page.waitForFunction((line) => document.querySelector("#notices")?.textContent?.includes(line), `tar xf ${name}.tar; transect view ${name}`);
+  assert.equal(file.suggestedFilename(), name);
+  assert.deepEqual(asked, { ...range, format });
+  await page.waitForFunction((line) => document.querySelector("#notices")?.textContent?.includes(line), told(name));
   await page.unroute("**/api/export");
   await withApp(page, (app) => (app.state.selection = undefined), null);
 });

@@ -34,7 +34,7 @@ export const api = {
     return { table: decodeSql(await bytes(answer)), truncated: answer.headers.get("x-truncated") === "true" };
   },
   search: async (text: string, signal?: AbortSignal): Promise<SearchAnswer> => (await (await call("api/search", { text }, signal)).json()) as SearchAnswer,
-  export: async (from: bigint, to: bigint, format: "perfetto" | "recording"): Promise<{ blob: Blob; name: string | undefined }> => {
+  export: async (from: bigint, to: bigint, format: "perfetto" | "recording" | "flame"): Promise<{ blob: Blob; name: string | undefined }> => {
     const answer = await call("api/export", { from: String(from), to: String(to), format });
     const name = /filename="?([^";]+)"?/.exec(answer.headers.get("content-disposition") ?? "")?.[1];
     return { blob: await answer.blob(), name };

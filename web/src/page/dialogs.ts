@@ -97,6 +97,7 @@ export function openExport(app: App): void {
       choice("SVG", "the visible part as vector shapes, for editing and print", () => app.exportSvg()),
       choice("Perfetto trace", `${what}, ${duration(range.to - range.from, model.unit)}: open it in ui.perfetto.dev`, fromServer("perfetto")),
       choice("Smaller recording", `${what}, ${duration(range.to - range.from, model.unit)}: for transect report, sql and view`, fromServer("recording")),
+      choice("Flame graphs", `${what}, ${duration(range.to - range.from, model.unit)}: the stacks of packets and block requests by stage, if it was recorded with --stacks`, fromServer("flame")),
       close,
     ),
   );

@@ -57,7 +57,9 @@ export async function exportPng(app: App): Promise<void> {
 }
 
 /** What the server makes of a range. */
-export type RangeFormat = "perfetto" | "recording";
+export type RangeFormat = "perfetto" | "recording" | "flame";
+
+const ENDINGS: Record<RangeFormat, string> = { perfetto: "pftrace", recording: "transect.tar", flame: "stacks.html" };
 
 /** Has the server write a range, saves it, and says how to open it. */
 export async function exportRange(app: App, range: { readonly from: number; readonly to: number }, format: RangeFormat): Promise<void> {
@@ -65,7 +67,7 @@ export async function exportRange(app: App, range: { readonly from: number; read
   const from = Math.max(range.from, model.whole.from);
   const to = Math.min(range.to, model.whole.to);
   const { blob, name } = await app.api.export(model.abs(from), model.abs(Math.ceil(to)), format);
-  const file = name ?? (format === "perfetto" ? `${model.info.name}.pftrace` : `${model.info.name}.transect.tar`);
+  const file = name ?? `${model.info.name}.${ENDINGS[format]}`;
   download(blob, file);
   app.notice(howToOpen(file, format), "");
 }
@@ -73,6 +75,7 @@ export async function exportRange(app: App, range: { readonly from: number; read
 /** One line for people: what to do with the file. */
 export function howToOpen(file: string, format: RangeFormat): string {
   if (format === "perfetto") return `${file}: open it at https://ui.perfetto.dev`;
+  if (format === "flame") return `${file}: open it in a browser`;
   return `${file}: tar xf ${file}; transect view ${file.replace(/\.tar$/, "")}`;
 }
 

@@ -5,13 +5,13 @@ use crate::moment::RangeArgs;
 use crate::output::Output;
 use crate::terminal::{self, say};
 use anyhow::{Context as _, ensure};
-use std::io::{BufWriter, Write as _};
-use std::path::{Path, PathBuf};
+use std::io::{BufWriter, Write};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use transect_flame::{Flames, GroupKey, NEEDS, write_folded, write_page, write_text};
 use transect_model::ids::MachineId;
 use transect_model::number::counted;
-use transect_model::table::{Selected, Tables};
+use transect_model::table::{Machine, Selected, Tables};
 use transect_model::time::Span;
 
 /// Stacks per stage in the text without `--top`.
@@ -62,8 +62,9 @@ pub(crate) struct Args {
 /// Runs `transect flame`.
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let all = args.recordings.iter().map(|path| {
-        let tables = tables(args, path)?;
-        let flames = select(args, &tables).with_context(|| path.display().to_string())?;
+        let stretch = Stretch { path, source: &args.source, range: args.range };
+        let flames = gathered(&stretch).and_then(|flames| select(args, flames));
+        let flames = flames.with_context(|| path.display().to_string())?;
         Ok((load::display_name(path), flames))
     });
     let all: Vec<(String, Flames)> = all.collect::<anyhow::Result<_>>()?;
@@ -94,16 +95,28 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The stages of one recording that were selected.
-fn select(args: &Args, tables: &Tables) -> anyhow::Result<Flames> {
+/// Writes the page of a stretch of a recording, with all its stages.
+pub(crate) fn page_of(stretch: &Stretch<'_>, out: &mut dyn Write) -> anyhow::Result<()> {
+    let (flames, _) = gathered(stretch)?;
+    ensure!(!flames.groups.is_empty(), "no packet or block request of the range has a stage");
+    Ok(write_page(&[(load::display_name(stretch.path), flames)], out)?)
+}
+
+/// The stages of a stretch of a recording, and its machines.
+fn gathered(stretch: &Stretch<'_>) -> anyhow::Result<(Flames, Vec<Machine>)> {
+    let tables = tables(stretch)?;
     ensure!(
         !tables.stack_samples.is_empty(),
         "no stacks in this {}: record them with 'transect record --stacks --profile explain'",
-        if args.range.is_given() { "range" } else { "recording" }
+        if stretch.range.is_given() { "range" } else { "recording" }
     );
-    let machines = args.vm.iter().map(|vm| machine_named(&tables.machines, vm));
+    Ok((Flames::gather(&tables)?, tables.machines))
+}
+
+/// The stages that were selected.
+fn select(args: &Args, (mut flames, machines): (Flames, Vec<Machine>)) -> anyhow::Result<Flames> {
+    let machines = args.vm.iter().map(|vm| machine_named(&machines, vm));
     let machines: Vec<MachineId> = machines.collect::<anyhow::Result<_>>()?;
-    let mut flames = Flames::gather(tables)?;
     flames.retain_groups(|key| {
         let is_kind = match key {
             GroupKey::Packets(..) => !args.requests,
@@ -125,12 +138,11 @@ fn select(args: &Args, tables: &Tables) -> anyhow::Result<Flames> {
     Ok(flames)
 }
 
-fn tables(args: &Args, path: &Path) -> anyhow::Result<Tables> {
+fn tables(stretch: &Stretch<'_>) -> anyhow::Result<Tables> {
     let mut sink = Selected::new(&NEEDS);
-    if !args.range.is_given() {
-        return Ok(load::kept(path, &args.source, None, sink)?.1.into_tables());
+    if !stretch.range.is_given() {
+        return Ok(load::kept(stretch.path, stretch.source, None, sink)?.1.into_tables());
     }
-    let stretch = Stretch { path, source: &args.source, range: args.range };
     let window = stretch.rows(&mut sink)?.window;
     let mut tables = sink.into_tables();
     // A row that begins before the range or ends after it has stacks outside of the range, which were not read.

@@ -462,9 +462,13 @@ fn a_tar_is_a_recording_when_it_is_opened() {
     let empty = json!({ "from": until.to_string(), "to": from.to_string(), "format": "recording" });
     let unknown = json!({ "from": from.to_string(), "to": until.to_string(), "format": "pdf" });
     let beyond = json!({ "from": "1", "to": "2", "format": "recording" });
-    for (wish, says) in
-        [(empty, "empty"), (unknown, "unknown format"), (beyond, "no data in the range")]
-    {
+    let flames = json!({ "from": from.to_string(), "to": until.to_string(), "format": "flame" });
+    for (wish, says) in [
+        (empty, "empty"),
+        (unknown, "unknown format"),
+        (beyond, "no data in the range"),
+        (flames, "no stacks in this range"),
+    ] {
         let (status, body) = served.ask("POST", "/api/export", Some(&wish), &served.token());
         let error: Value = serde_json::from_slice(&body).unwrap();
         assert!(status == 400 && error["error"].as_str().unwrap().contains(says), "{error}");

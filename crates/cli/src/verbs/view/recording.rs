@@ -2,8 +2,10 @@
 
 use crate::moment::{Moment, RangeArgs};
 use crate::verbs::excerpt::{self, Stretch, pack};
+use crate::verbs::flame;
 use crate::verbs::load::{self, SourceArgs};
 use anyhow::{Context as _, bail};
+use std::fs::File;
 use std::io::{BufWriter, Seek as _, SeekFrom};
 use std::path::{Path, PathBuf};
 use transect_model::time::Span;
@@ -34,7 +36,8 @@ impl Shown {
         match format {
             "perfetto" => traced(&stretch, &name),
             "recording" => packed(&stretch, &name),
-            _ => bail!("unknown format {format}: use perfetto or recording"),
+            "flame" => flames(&stretch, &name),
+            _ => bail!("unknown format {format}: use perfetto, recording or flame"),
         }
     }
 }
@@ -53,14 +56,27 @@ impl Recording for Shown {
     }
 }
 
-/// A Perfetto trace in an unnamed temporary file: it may be larger than the recording.
+/// A Perfetto trace.
 fn traced(stretch: &Stretch<'_>, name: &str) -> anyhow::Result<Exported> {
-    let file = tempfile::tempfile().context("cannot create a temporary file for the trace")?;
+    exported_by(format!("{name}.perfetto-trace"), |out| excerpt::perfetto(stretch, out).map(drop))
+}
+
+/// A page of flame graphs.
+fn flames(stretch: &Stretch<'_>, name: &str) -> anyhow::Result<Exported> {
+    exported_by(format!("{name}-stacks.html"), |out| flame::page_of(stretch, out))
+}
+
+/// What is written, in an unnamed temporary file: it may be larger than the recording.
+fn exported_by(
+    name: String,
+    write: impl FnOnce(&mut BufWriter<File>) -> anyhow::Result<()>,
+) -> anyhow::Result<Exported> {
+    let file = tempfile::tempfile().with_context(|| format!("no temporary file for {name}"))?;
     let mut out = BufWriter::new(file);
-    excerpt::perfetto(stretch, &mut out)?;
-    let mut file = out.into_inner().context("cannot write the trace")?;
+    write(&mut out)?;
+    let mut file = out.into_inner().with_context(|| format!("cannot write {name}"))?;
     file.seek(SeekFrom::Start(0))?;
-    Ok(Exported { name: format!("{name}.perfetto-trace"), file })
+    Ok(Exported { name, file })
 }
 
 /// A smaller recording as a tar in a file that is nobody's and gone when it is closed.

@@ -1,7 +1,8 @@
 //! Stacks of packets between this host and a network of its own, as a container has.
 
 use super::packets::recorded;
-use serde_json::Value;
+use crate::view_support::Served;
+use serde_json::{Value, json};
 use std::fs;
 
 const QUESTIONS: usize = 100;
@@ -60,6 +61,18 @@ fn stages_of_a_containers_packets_have_the_stacks_of_their_code() {
     assert!(sends > 0, "{folded}");
     text(&["flame", "r", "-o", "flames.html"]);
     let page = fs::read_to_string(scratch.path("flames.html")).unwrap();
+    assert!(page.contains("udp_sendmsg") && page.contains("class=\"graph\""), "no flame graph");
+    // The timeline's page has the same of a range.
+    let mut window = rows.iter().filter_map(|row| row["ts"].as_i64()).filter(|ts| *ts > 0);
+    let from = window.next().unwrap();
+    let (from, to) = window.fold((from, from), |(from, to), ts| (from.min(ts), to.max(ts)));
+    let recording = scratch.path("r");
+    let served = Served::start(&scratch.path("cache"), &[recording.to_str().unwrap()]);
+    served.ready();
+    let wish = json!({ "from": from.to_string(), "to": to.to_string(), "format": "flame" });
+    let (status, head, body) = served.whole("POST", "/api/export", Some(&wish));
+    assert!(status == 200 && head.contains("-stacks.html\""), "{head}");
+    let page = String::from_utf8(body).unwrap();
     assert!(page.contains("udp_sendmsg") && page.contains("class=\"graph\""), "no flame graph");
     // For somebody who looks at what was printed.
     println!("{}", text(&["flame", "r", "--packets"]));
