@@ -7,4 +7,5 @@ mod xen {
     mod explain;
     mod metrics;
     mod record;
+    mod stacks;
 }
