@@ -19,7 +19,7 @@ SHIPPED := -p transect-cli -p transect-testbed -p transect-query
 # The programs that the demo needs: all but the SQL engine.
 FIRST := --bin transect --bin testbed --bin testbed-demo
 
-.PHONY: help setup tools build web agent demo check test test-guests chaos bench lint fuzz study study-xenmon
+.PHONY: help setup tools build web agent demo check test test-guests chaos bench lint fuzz study study-xenmon study-paths
 
 help: ## List the targets
 	@grep -E '^[a-z-]+:.*## ' $(MAKEFILE_LIST) | sed -E 's/:.*## /\t/' | expand -t 16
@@ -89,3 +89,7 @@ study: setup build ## One of the benchmark's studies, NAME=tracers, and its page
 study-xenmon: setup build ## The XenMon study on Xen hosts of the testbed (half an hour to an hour), and its page
 	@cargo build --release --locked $(SHIPPED) -p transect-studies
 	@"$(TARGET)/release/study-xenmon" --transect "$(TARGET)/release/transect" --out docs/reference/studies
+
+study-paths: setup build ## How a packet leaves a host, a container, KVM guests and a Xen domain: records all, and makes the page (ten minutes)
+	@cargo build --release --locked $(SHIPPED) -p transect-studies
+	@"$(TARGET)/release/study-paths" --bin-dir "$(TARGET)" --out docs/reference/studies

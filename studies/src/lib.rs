@@ -21,8 +21,10 @@
 //! # }
 //! ```
 
+pub mod asked;
 pub mod chart;
 pub mod csv;
 pub mod page;
+pub mod paths;
 pub mod spread;
 pub mod xenmon;

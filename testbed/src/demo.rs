@@ -217,6 +217,17 @@ pub fn built(folder: &Path, name: &str) -> Result<PathBuf> {
     Ok(path)
 }
 
+/// Where the guests' agent is after a build: it is built for an explicit target, which adds a folder of that name.
+pub fn agent(folder: &Path) -> Result<PathBuf> {
+    let folders = std::fs::read_dir(folder).with_context(|| format!("no {}", folder.display()))?;
+    let mut agents = folders
+        .filter_map(|entry| Some(entry.ok()?.path().join("agent/transect-agent")))
+        .filter(|path| path.exists());
+    agents.next().with_context(|| {
+        format!("no */agent/transect-agent in {} (run `make build`)", folder.display())
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -24,6 +24,8 @@ const HOST_MODULES: &[&str] = &[
     "null_blk",
     "tun",
     "vhost_net",
+    "veth",
+    "dummy",
 ];
 
 const GUEST_MODULES: &[&str] =

@@ -41,6 +41,8 @@ const KEPT: &[&str] = &[
     "vhost_vsock",
     "vhost_net",
     "tun",
+    "veth",
+    "dummy",
     "9p",
     "9pnet_virtio",
     "kvm",

@@ -5,7 +5,8 @@ use std::process::Command;
 
 use anyhow::{Context, Result, ensure};
 
-use crate::csv::{self, Table};
+use crate::asked::{output, table};
+use crate::csv;
 
 /// XenMon's metrics of each domain in each second; the last may be shorter.
 const WINDOWS: &str = "SELECT m.name AS domain, w.ts, w.dur, w.executions, w.gotten_ns, w.waited_ns, w.blocked_ns, \
@@ -57,18 +58,6 @@ pub fn metrics(
     }
     ensure!(!windows.is_empty(), "no window in {}", trace.display());
     Ok(windows)
-}
-
-fn table(transect: &Path, recording: &Path, question: &str) -> Result<Table> {
-    let mut sql = Command::new(transect);
-    Table::parse(&output(sql.arg("sql").arg(recording).args(["--csv", question]))?)
-}
-
-fn output(command: &mut Command) -> Result<String> {
-    let out = command.output().with_context(|| format!("cannot run {command:?}"))?;
-    let said = || String::from_utf8_lossy(&out.stderr).into_owned();
-    ensure!(out.status.success(), "{command:?}: {}\n{}", out.status, said());
-    String::from_utf8(out.stdout).context("an answer that is not UTF-8")
 }
 
 /// Lines of `windows.csv`.

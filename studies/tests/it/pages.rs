@@ -6,7 +6,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use transect_studies::csv::Table;
-use transect_studies::xenmon;
+use transect_studies::{paths, xenmon};
 
 fn studies() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/reference/studies")
@@ -22,6 +22,14 @@ fn every_figure_of_the_xenmon_page_comes_from_its_files() {
         let name = path.display();
         assert!(there == text, "{name} is not what `study-xenmon --page-only` makes: {first:?}");
     }
+}
+
+#[test]
+fn every_figure_of_the_page_of_paths_comes_from_its_file() {
+    let (path, made) = (paths::page::path(&studies()), paths::page::text(&studies()).unwrap());
+    let there = fs::read_to_string(path).unwrap();
+    let first = there.lines().zip(made.lines()).find(|(there, made)| there != made);
+    assert!(there == made, "paths.md is not what `study-paths --page-only` makes: {first:?}");
 }
 
 #[test]

@@ -112,24 +112,12 @@ fn transect_plan(bin_dir: &Path, seconds: u32, out: &Path) -> Result<Plan> {
          -- {scene}"
         .to_owned();
     Ok(Plan {
-        agent: Some((agent_of(bin_dir)?, vec!["--vsock".to_owned()])),
+        agent: Some((demo::agent(bin_dir)?, vec!["--vsock".to_owned()])),
         programs: vec![demo::built(bin_dir, "release/transect")?],
         record,
         seconds,
         then: Vec::new(),
         bring: vec![("demo.transect".to_owned(), out.to_owned())],
-    })
-}
-
-/// The agent is built for an explicit target, which adds a folder of that name.
-fn agent_of(bin_dir: &Path) -> Result<PathBuf> {
-    let folders =
-        std::fs::read_dir(bin_dir).with_context(|| format!("no {}", bin_dir.display()))?;
-    let mut agents = folders
-        .filter_map(|entry| Some(entry.ok()?.path().join("agent/transect-agent")))
-        .filter(|path| path.exists());
-    agents.next().with_context(|| {
-        format!("no */agent/transect-agent in {} (run `make build`)", bin_dir.display())
     })
 }
 

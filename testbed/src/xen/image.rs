@@ -37,6 +37,7 @@ const DOM0_MODULES: &[&str] = &[
     "xen-blkback",
     "xen-netback",
     "bridge",
+    "dummy",
     "loop",
     "virtio_net",
     "virtio_blk",
