@@ -56,6 +56,7 @@ views![
     "io_stages_latency",
     "packet_stages",
     "packet_stages_latency",
+    "stage_stacks",
     "net_rates",
     "lost_summary",
     "clock_quality",
