@@ -1,6 +1,10 @@
 //! `transect flame`: the arguments, and where the flame graphs go ([`transect_flame`] makes them).
 
-use super::{excerpt::Stretch, load, machines::machine_named};
+use super::{
+    excerpt::{self, Stretch},
+    load,
+    machines::machine_named,
+};
 use crate::moment::RangeArgs;
 use crate::output::Output;
 use crate::terminal::{self, say};
@@ -99,7 +103,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 pub(crate) fn page_of(stretch: &Stretch<'_>, out: &mut dyn Write) -> anyhow::Result<()> {
     let (flames, _) = gathered(stretch)?;
     ensure!(!flames.groups.is_empty(), "no packet or block request of the range has a stage");
-    Ok(write_page(&[(load::display_name(stretch.path), flames)], out)?)
+    Ok(write_page(&[(excerpt::name_of(stretch.path), flames)], out)?)
 }
 
 /// The stages of a stretch of a recording, and its machines.
