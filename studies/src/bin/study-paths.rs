@@ -80,18 +80,22 @@ fn record_all(programs: &Programs, recordings: &std::path::Path) -> Result<()> {
 fn analyse(programs: &Programs, recordings: &std::path::Path, to: &std::path::Path) -> Result<()> {
     fs::create_dir_all(to).with_context(|| to.display().to_string())?;
     let mut text = csv::line(&analysis::COLUMNS.map(str::to_owned));
-    let mut flame = Command::new(&programs.transect);
-    flame.args(["flame", "--packets"]);
+    let absolute = |path: &std::path::Path| {
+        std::path::absolute(path).with_context(|| path.display().to_string())
+    };
+    // The page has the recordings' names as they are given here.
+    let mut flame = Command::new(absolute(&programs.transect)?);
+    flame.args(["flame", "--packets"]).current_dir(recordings);
     for platform in PLATFORMS {
         let recording = recording(recordings, platform.name);
         let lines = analysis::lines(&programs.transect, &recording, &platform)?;
         // A way of one event has no length, and no flame graph.
         if lines.lines().count() > 1 {
-            flame.arg(recording);
+            flame.arg(recording.file_name().context("a recording without a name")?);
         }
         text += &lines;
     }
     let stages = to.join("stages.csv");
     fs::write(&stages, text).with_context(|| stages.display().to_string())?;
-    output(flame.arg("-o").arg(to.join("stacks.html"))).map(drop)
+    output(flame.arg("-o").arg(absolute(&to.join("stacks.html"))?)).map(drop)
 }

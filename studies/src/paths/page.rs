@@ -16,6 +16,9 @@ const PAGE: &str = include_str!("../../../docs/reference/studies/paths.md");
 /// Functions with which the network stack hands a packet to a device, of any kind: what is inside of them is the device's.
 const DEVICE: &str = "dev_hard_start_xmit";
 
+/// Beginnings of the functions with which the kernel enters an interrupt on x86: what is around them is interrupted.
+const ENTRIES: [&str; 4] = ["exc_", "asm_", "sysvec_", "common_interrupt"];
+
 /// The folder of the CSV file and of the flame graphs, in the folder of all studies.
 pub fn folder(studies: &Path) -> PathBuf {
     studies.join("paths")
@@ -98,18 +101,25 @@ fn known<'l>(lines: &'l [Line], platform: &str) -> Vec<&'l Line> {
     STAGES.iter().filter_map(|stage| of(lines, platform, stage.name)).collect()
 }
 
-/// How many functions are on the way: of each stage those that are not around an earlier stage too.
-fn functions(lines: &[Line], platform: &str) -> usize {
+/// The frames that are on the packet's way: in an interrupt, not those of the thread that it interrupts.
+fn on_the_way(line: &Line) -> &[String] {
+    let enters = |function: &String| ENTRIES.iter().any(|entry| function.starts_with(entry));
+    let entry = line.stack.iter().position(enters);
+    entry.map_or(&line.stack, |entry| &line.stack[..=entry])
+}
+
+/// How many frames are on the way: of each stage those that are not around an earlier stage too.
+fn frames(lines: &[Line], platform: &str) -> usize {
     let known = known(lines, platform);
     let new = |(at, line): (usize, &&Line)| {
         let shared = |earlier: &&Line| {
-            let pairs = line.stack.iter().rev().zip(earlier.stack.iter().rev());
+            let pairs = on_the_way(line).iter().rev().zip(on_the_way(earlier).iter().rev());
             pairs.take_while(|(one, other)| one == other).count()
         };
         let in_thread = known[..at]
             .iter()
             .filter(|earlier| (&earlier.machine, &earlier.thread) == (&line.machine, &line.thread));
-        line.stack.len() - in_thread.map(shared).max().unwrap_or(0)
+        on_the_way(line).len() - in_thread.map(shared).max().unwrap_or(0)
     };
     known.iter().enumerate().map(new).sum()
 }
@@ -118,7 +128,7 @@ fn functions(lines: &[Line], platform: &str) -> usize {
 fn platforms(lines: &[Line]) -> String {
     let mut header = vec!["platform".to_owned(), "packets".to_owned()];
     header.extend(STAGES.iter().map(|stage| format!("`{}`", stage.name)));
-    header.extend(["functions".to_owned(), "threads".to_owned()]);
+    header.extend(["frames".to_owned(), "threads".to_owned()]);
     let row = |platform: &Platform| {
         let known = known(lines, platform.name);
         let packets = known.iter().map(|line| line.events).max().unwrap_or(0);
@@ -132,9 +142,9 @@ fn platforms(lines: &[Line]) -> String {
         let mut cells = vec![platform.title.to_owned(), packets.to_string()];
         cells.extend(STAGES.iter().map(|stage| {
             let line = of(lines, platform.name, stage.name);
-            line.map_or("–".to_owned(), |line| line.stack.len().to_string())
+            line.map_or("–".to_owned(), |line| on_the_way(line).len().to_string())
         }));
-        cells.extend([functions(lines, platform.name).to_string(), threads.join(", ")]);
+        cells.extend([frames(lines, platform.name).to_string(), threads.join(", ")]);
         cells
     };
     table("lrrrrrrl", &header, &PLATFORMS.iter().map(row).collect::<Vec<_>>())
@@ -156,7 +166,7 @@ fn statements(lines: &[Line]) -> String {
         let [one, other] = [one, other].map(|platform| of(lines, platform, "send"));
         one.zip(other).is_some_and(|(one, other)| to_device(one) == to_device(other))
     };
-    let functions = |platform: &str| functions(lines, platform);
+    let frames = |platform: &str| frames(lines, platform);
     let is_as_short = known(lines, "native").len() == known(lines, "container").len();
     let rows = [
         [
@@ -169,10 +179,10 @@ fn statements(lines: &[Line]) -> String {
             "Zones add nothing to the path.".to_owned(),
             yes(is_as_short),
             format!(
-                "{} functions, and {} in the container: its packets go through a pair of veth devices, and its host receives \
+                "{} frames, and {} in the container: its packets go through a pair of veth devices, and its host receives \
                  and forwards each",
-                functions("native"),
-                functions("container"),
+                frames("native"),
+                frames("container"),
             ),
         ],
         [
@@ -186,10 +196,10 @@ fn statements(lines: &[Line]) -> String {
                 .iter()
                 .all(|stage| of(lines, "kvm-vhost", stage).is_some())),
             format!(
-                "{} functions with QEMU, {} with vhost-net, {} with Xen",
-                functions("kvm-qemu"),
-                functions("kvm-vhost"),
-                functions("xen")
+                "{} frames with QEMU, {} with vhost-net, {} with Xen",
+                frames("kvm-qemu"),
+                frames("kvm-vhost"),
+                frames("xen")
             ),
         ],
     ];
