@@ -369,7 +369,7 @@ class Simulation {
 
   private makeIo(): void {
     const io = this.track("io", "block I/O", 1, 1 + this.tracks.findIndex((t) => t.name === "dom0"));
-    this.blockLanes = [0, 1, 2].map((lane) => this.track("block", `xvda lane ${lane}`, 1, io, { detail: "block_io of machine_id 1" }));
+    this.blockLanes = [0, 1, 2].map((lane) => this.track("block", lane === 0 ? "202:0" : `202:0 · ${lane + 1}`, 1, io, { detail: "block_io of machine_id 1" }));
     const servers = this.vcpus.filter((v) => v.behaviour === "server" && v.machine > 1);
     if (servers.length === 0) return;
     for (let at = 5 * MS; at < this.length - 20 * MS; at += Math.round(this.random() * 9 * MS)) {

@@ -3,6 +3,7 @@
 import { columnFromArray, float64, int64, tableFromColumns, tableToIPC, utf8, type Column } from "@uwdata/flechette";
 import initSqlJs, { type Database, type SqlValue, type Statement } from "sql.js";
 import { CALL, Explainer } from "./explain.ts";
+import { madeRequests } from "./requests.ts";
 import { ORIGIN, type Recording } from "./simulate.ts";
 
 /** Rows per table: SQLite in WebAssembly takes its time to fill. */
@@ -38,20 +39,27 @@ export class SqlTables {
     const call = CALL.exec(sql);
     if (!call) return sql;
     const { columns, rows } = new Explainer(this.recording).answer(call[1]!.toLowerCase(), call[2]!);
-    database.run(`DROP TABLE IF EXISTS answer; CREATE TABLE answer (${columns})`);
-    const insert = database.prepare(`INSERT INTO answer VALUES (${columns.split(",").map(() => "?").join(", ")})`);
+    database.run("DROP TABLE IF EXISTS answer");
+    this.rows(database, "answer", columns, rows);
+    return sql.replace(CALL, "answer");
+  }
+
+  /** Makes a table with these rows. */
+  private rows(database: Database, name: string, columns: string, rows: readonly (readonly SqlValue[])[]): void {
+    database.run(`CREATE TABLE ${name} (${columns})`);
+    const insert = database.prepare(`INSERT INTO ${name} VALUES (${columns.split(",").map(() => "?").join(", ")})`);
     database.run("BEGIN");
     for (const row of rows) insert.run([...row]);
     database.run("COMMIT");
     insert.free();
-    return sql.replace(CALL, "answer");
   }
 
   private async fill(): Promise<Database> {
     const library = await initSqlJs();
     const database = new library.Database();
-    database.run("CREATE TABLE machines (machine_id INTEGER, name TEXT, kind TEXT, parent_id INTEGER)");
-    for (const m of this.recording.machines) database.run("INSERT INTO machines VALUES (?, ?, ?, ?)", [m.machine_id, m.name, m.kind, m.parent_id]);
+    database.run("CREATE TABLE machines (machine_id INTEGER, name TEXT, kind TEXT, parent_id INTEGER, domid INTEGER)");
+    for (const m of this.recording.machines) database.run("INSERT INTO machines VALUES (?, ?, ?, ?, ?)", [m.machine_id, m.name, m.kind, m.parent_id, m.parent_id === null ? null : m.machine_id - 1]);
+    for (const { name, columns, rows } of madeRequests(this.recording)) this.rows(database, name, columns, rows);
     this.table(database, "cpu_slices", "cpu", "cpu INTEGER, vcpu_machine_id INTEGER, vcpu INTEGER");
     this.table(database, "vcpu_states", "vcpu", "vcpu INTEGER, state TEXT, reason TEXT, by_machine_id INTEGER");
     this.table(database, "thread_states", "thread", "tid INTEGER, state TEXT, reason TEXT");

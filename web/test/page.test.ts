@@ -146,6 +146,7 @@ test("every command has keys, no key has two commands, shifted signs work", () =
   const press = (key: string, more: object = {}): string | undefined => commandOf({ key, shiftKey: false, ctrlKey: false, metaKey: false, altKey: false, ...more });
   assert.equal(press("w"), "zoomIn");
   assert.equal(press("W", { shiftKey: true }), "why");
+  assert.equal(press("R", { shiftKey: true }), "requests");
   assert.equal(press("S", { shiftKey: true }), undefined);
   assert.equal(press("?", { shiftKey: true }), "help");
   assert.equal(press("+", { shiftKey: true }), "zoomIn");

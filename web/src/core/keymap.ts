@@ -4,7 +4,7 @@ export type Command =
   | "zoomIn" | "zoomOut" | "panLeft" | "panRight" | "whole" | "covered" | "fit" | "undo" | "redo"
   | "trackUp" | "trackDown" | "previous" | "next" | "fold" | "foldAll" | "pin" | "facts"
   | "arrowBack" | "arrowOn" | "flows" | "search" | "filterClear" | "range" | "rangeLeft" | "rangeRight"
-  | "why" | "mark" | "markPrevious" | "markNext" | "measure" | "events" | "sql" | "panel" | "colour" | "theme" | "clock" | "goTo" | "copyTime" | "export" | "help" | "close";
+  | "why" | "requests" | "mark" | "markPrevious" | "markNext" | "measure" | "events" | "sql" | "panel" | "colour" | "theme" | "clock" | "goTo" | "copyTime" | "export" | "help" | "close";
 
 export interface Binding {
   readonly command: Command;
@@ -39,6 +39,7 @@ export const BINDINGS: readonly Binding[] = [
   { command: "arrowOn", keys: ["."], group: "Intervals", help: "follow the arrow forward" },
   { command: "flows", keys: ["e"], group: "Intervals", help: "show or hide arrows" },
   { command: "why", keys: ["shift+w"], group: "Intervals", help: "why slow here: the critical path" },
+  { command: "requests", keys: ["shift+r"], group: "Intervals", help: "slowest requests of the range or view; of a request: its stages" },
   { command: "range", keys: ["r"], group: "Ranges and marks", help: "select the time of the interval or view" },
   { command: "rangeLeft", keys: ["shift+arrowleft"], group: "Ranges and marks", help: "move the range's end to the left" },
   { command: "rangeRight", keys: ["shift+arrowright"], group: "Ranges and marks", help: "move the range's end to the right" },

@@ -172,7 +172,8 @@ interface Site {
   ns: number;
 }
 
-export class CriticalPath {
+/** Pieces one after another, of a critical path or of a request, and the tracks on which they lie. */
+export class CriticalPath<P extends Piece = Piece> {
   private readonly ends: Float64Array;
   private readonly sites: Site[] = [];
   private readonly siteOf: Uint32Array;
@@ -182,8 +183,8 @@ export class CriticalPath {
   readonly longest: number;
 
   constructor(
-    readonly pieces: readonly Piece[],
-    places: Pick<Places, "tracksOf">,
+    readonly pieces: readonly P[],
+    places: { tracksOf(piece: P): number[] },
     /** The explained vCPU or thread: its own pieces lie on its track. */
     own?: number,
   ) {

@@ -1,4 +1,5 @@
 // The view in the URL's fragment: a link shows a colleague the same picture of the same recording.
+import type { RequestId } from "./request.ts";
 import { absOf, relOf, type Rel } from "./time.ts";
 import type { Range } from "./view.ts";
 
@@ -15,6 +16,8 @@ export interface Linked {
   selection?: Range;
   /** The explained track and range. */
   why?: Range & { track: number };
+  /** The request whose stages are drawn. */
+  request?: RequestId;
   filter?: string;
   pinned?: readonly number[];
   folded?: readonly number[];
@@ -39,6 +42,10 @@ export function encode(view: Linked, origin: bigint): string {
   if (view.chosen) parts.set("at", `${view.chosen.track}@${time(view.chosen.ts)}`);
   if (view.selection) parts.set("sel", `${time(view.selection.from)}-${time(view.selection.to)}`);
   if (view.why) parts.set("why", `${view.why.track}@${time(view.why.from)}-${time(view.why.to)}`);
+  if (view.request) {
+    const { kind, machine_id, numbers, ts } = view.request;
+    parts.set("request", `${[kind, machine_id, ...numbers].join("-")}@${time(ts)}`);
+  }
   if (view.filter) parts.set("q", view.filter);
   if (view.pinned?.length) parts.set("pin", view.pinned.join("."));
   if (view.folded?.length) parts.set("fold", view.folded.join("."));
@@ -66,6 +73,8 @@ export function decode(fragment: string, origin: bigint): Linked {
   const why = /^(\d+)@(.+)$/.exec(parts.get("why") ?? "");
   const explained = why && rangeOf(why[2]!, origin);
   if (why && explained) out.why = { track: Number(why[1]), ...explained };
+  const request = requestOf(parts.get("request"), origin);
+  if (request) out.request = request;
   const filter = parts.get("q");
   if (filter) out.filter = filter;
   const pinned = idsOf(parts.get("pin"));
@@ -113,6 +122,14 @@ function rangeOf(text: string | null, origin: bigint): Range | undefined {
   const from = timeOf(match[1]!, origin);
   const to = timeOf(match[2]!, origin);
   return from !== undefined && to !== undefined && to > from ? { from, to } : undefined;
+}
+
+/** `block-1-2048@1700000000`: kind, machine, numbers and time. */
+function requestOf(text: string | null, origin: bigint): RequestId | undefined {
+  const [, kind, machine, numbers, at] = /^(block|packet)-(\d{1,10})((?:-\d{1,20}){0,2})@(-?\d+)$/.exec(text ?? "") ?? [];
+  const ts = at === undefined ? undefined : timeOf(at, origin);
+  if (ts === undefined) return undefined;
+  return { kind: kind === "packet" ? "packet" : "block", machine_id: Number(machine), ts, numbers: numbers!.split("-").filter(Boolean) };
 }
 
 function idsOf(text: string | null): number[] | undefined {

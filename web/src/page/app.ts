@@ -29,8 +29,10 @@ import { Model } from "./model.ts";
 import { Names } from "./names.ts";
 import { Overlay } from "./overlay.ts";
 import { fail, notice, say } from "./notices.ts";
+import { PathView } from "./pathview.ts";
 import { patternImage } from "./patterns.ts";
 import { showProgress } from "./progress.ts";
+import { Requests } from "./requests.ts";
 import { Rows, type Placed } from "./rows.ts";
 import { ROUGH_MS, Stage } from "./stage.ts";
 import { State, type DockTab } from "./state.ts";
@@ -53,6 +55,8 @@ export class App {
   readonly overlay = new Overlay(need("#overlay"), need("#ruler"), need("#viewbox"), need("#base"));
   readonly meter = new Meter();
   readonly why = new Why(this);
+  readonly requests = new Requests(this);
+  readonly paths = new PathView(this);
   readonly dock: Dock;
   readonly loader: Loader;
   paints!: Paints;
@@ -122,6 +126,7 @@ export class App {
     this.refilter();
     this.loader.retry();
     this.why.renew();
+    this.requests.renew();
     this.renewed();
   }
 
@@ -466,8 +471,8 @@ export class App {
   // ---- tracks
 
   relayout(): void {
-    this.rows.update(this.model.tree, this.state, this.why.kept);
-    this.why.place();
+    this.rows.update(this.model.tree, this.state, this.paths.kept);
+    this.paths.place();
     need("#spacer").style.height = `${Math.max(this.rows.height - this.scroller.clientHeight, 0)}px`;
     this.minimap.stale = true;
     this.redraw();

@@ -48,6 +48,7 @@ export function runCommand(app: App, command: Command): void {
     },
     filterClear: () => app.setFilter(""),
     why: () => app.why.start(),
+    requests: () => app.requests.start(),
     range: () => selectHere(app),
     rangeLeft: () => stretch(app, -1),
     rangeRight: () => stretch(app, 1),
@@ -213,6 +214,9 @@ function close(app: App): void {
   if (state.measureFrom) state.measureFrom = state.measureTo = undefined;
   else if (app.why.clear()) {
     if (state.dock === "why") app.openDock(undefined);
+  }
+  else if (app.requests.clear()) {
+    if (state.dock === "requests") app.openDock(undefined);
   }
   else if (state.selection) app.clearSelection();
   else if (state.chosen || app.asking) app.choose(undefined);

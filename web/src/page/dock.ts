@@ -4,6 +4,7 @@ import { make, need } from "./dom.ts";
 import { factsPanel } from "./panel-facts.ts";
 import { marksPanel } from "./panel-marks.ts";
 import { RangePanel } from "./panel-range.ts";
+import { RequestsPanel } from "./panel-requests.ts";
 import { SqlPanel } from "./panel-sql.ts";
 import { WhyPanel } from "./panel-why.ts";
 import type { DockTab } from "./state.ts";
@@ -12,6 +13,7 @@ const TABS: readonly (readonly [DockTab, string])[] = [
   ["facts", "Interval"],
   ["range", "Range"],
   ["why", "Why"],
+  ["requests", "Requests"],
   ["sql", "SQL"],
   ["marks", "Marks"],
 ];
@@ -23,11 +25,13 @@ export class Dock {
   private readonly sql: SqlPanel;
   readonly range: RangePanel;
   readonly why: WhyPanel;
+  readonly requests: RequestsPanel;
   private shown: DockTab | undefined;
 
   constructor(private readonly app: App) {
     this.sql = new SqlPanel(app);
     this.why = new WhyPanel(app);
+    this.requests = new RequestsPanel(app);
     this.range = new RangePanel(app, () => this.refresh("range"));
     for (const [tab, name] of TABS) {
       const button = make("button", { role: "tab", "data-tab": tab }, name);
@@ -37,6 +41,7 @@ export class Dock {
     const close = make("button", { class: "close", title: "Close (B)", "aria-label": "Close the panel" }, "✕");
     close.addEventListener("click", () => {
       if (this.shown === "why") app.why.clear();
+      else if (this.shown === "requests") app.requests.clear();
       app.openDock(undefined);
     });
     this.tabs.append(close);
@@ -62,9 +67,24 @@ export class Dock {
     } else if (tab === "why") {
       if (!this.why.root.isConnected) this.panel.replaceChildren(this.why.root);
       this.why.update();
+    } else if (tab === "requests") {
+      if (!this.requests.root.isConnected) this.panel.replaceChildren(this.requests.root);
+      this.requests.update();
     } else if (tab === "facts") this.panel.replaceChildren(factsPanel(this.app));
     else if (tab === "range") this.panel.replaceChildren(this.range.content());
     else this.panel.replaceChildren(marksPanel(this.app));
+  }
+
+  /** Pieces of the drawn path lie on other rows. */
+  pathMoved(): void {
+    this.why.update();
+    this.requests.updateStages();
+  }
+
+  /** Another piece of the drawn path is marked. */
+  pieceMarked(): void {
+    this.why.mark();
+    this.requests.updateStages();
   }
 
   focusSql(): void {

@@ -43,6 +43,12 @@ export class Links {
     if (!linked.why) app.why.clear();
     else if (why && why.track === linked.why.track && why.from === linked.why.from && why.to === linked.why.to) app.openDock("why");
     else if (app.model.tree.nodes.has(linked.why.track)) app.why.explain(linked.why);
+    if (!linked.request) app.requests.clear();
+    else if (app.requests.isDrawn(linked.request)) app.openDock("requests");
+    else if (app.model.tracks.length > 0) {
+      app.requests.list();
+      app.requests.show(linked.request);
+    }
     requestAnimationFrame(() => app.scrollTo(linked.top ?? 0));
   }
 
@@ -64,6 +70,7 @@ export class Links {
     if (state.chosen) out.chosen = { track: state.chosen.track, ts: state.chosen.ts };
     if (state.selection) out.selection = state.selection;
     if (state.why) out.why = { track: state.why.track, from: state.why.from, to: state.why.to };
+    if (state.request) out.request = state.request.request ?? state.request.id;
     return out;
   }
 }

@@ -5,7 +5,7 @@ import { arrowsOf, flowColour, headOf, pathOf, type Arrow } from "../core/flows.
 import { duration } from "../core/format.ts";
 import { viewBox } from "../core/minimap.ts";
 import { spanOf } from "../core/view.ts";
-import { drawPath, type DrawnPath } from "./pathlayer.ts";
+import { drawPath, type PathFrame } from "./pathlayer.ts";
 import type { Model } from "./model.ts";
 import type { Placed, Rows } from "./rows.ts";
 import { Ruler, type Inks } from "./ruler.ts";
@@ -20,8 +20,8 @@ export class Overlay {
   private height = 0;
   /** Arrows of the last frame, for the export. */
   arrows: readonly Arrow[] = [];
-  /** The critical path of the last frame. */
-  path: DrawnPath | undefined;
+  /** The critical path or request of the last frame. */
+  path: PathFrame | undefined;
 
   constructor(
     private readonly canvas: HTMLCanvasElement,
@@ -55,9 +55,9 @@ export class Overlay {
     context.clearRect(0, 0, this.width, this.height);
     const axis = axisOf(state.view, this.width, model.unit);
     const x = (rel: number): number => ((rel - state.view.from) / spanOf(state.view)) * this.width;
-    const why = state.why;
+    const { drawn } = state;
     const surface = { context, width: this.width, height: this.height, inks: this.paths, x };
-    this.path = why?.path && drawPath(surface, state, why, why.path, rows, visible, top);
+    this.path = drawn?.path && drawPath(surface, state, drawn, drawn.path, rows, visible, top);
     this.grid(axis);
     this.edges(model, x);
     this.selection(model, state, x);

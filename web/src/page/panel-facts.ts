@@ -35,7 +35,7 @@ export function factsPanel(app: App): HTMLElement {
     ["next", facts?.next],
   ];
   for (const [name, place] of places) if (place) line(name, placeLink(app, name.endsWith(" by") ? who(app, place) : place, chosen.track));
-  const left = make("div", {}, make("h3", {}, chip(app, chosen.key, chosen.track), label, app.why.explainable(chosen.track) !== undefined && make("span", { class: "beside" }, whyButton(app))), table, filterLine(app));
+  const left = make("div", {}, make("h3", {}, chip(app, chosen.key, chosen.track), label, app.why.explainable(chosen.track) !== undefined && make("span", { class: "beside" }, whyButton(app)), app.requests.isRequest(chosen.track) && make("span", { class: "beside" }, requestsButton(app, "Stages"))), table, filterLine(app));
   if (state.factsError) left.append(make("p", { class: "bad" }, state.factsError));
   else if (!facts) left.append(make("p", { class: "dim" }, "…"));
   const root = make("div", { class: "columns" }, left);
@@ -62,6 +62,14 @@ export function chip(app: App, key: number, track: number): HTMLElement {
 export function whyButton(app: App): HTMLElement {
   const button = make("button", { title: "Critical path of this time through all layers (Shift+W)" }, "Why slow?");
   button.addEventListener("click", () => app.run("why"));
+  return button;
+}
+
+/** Lists the slowest requests of the selected range, or draws the request of the selected interval. */
+export function requestsButton(app: App, name: "Requests" | "Stages"): HTMLElement {
+  const title = name === "Stages" ? "Draw the stages of this request over the rows (Shift+R)" : "List the slowest requests and packets of this range (Shift+R)";
+  const button = make("button", { title }, name);
+  button.addEventListener("click", () => app.run("requests"));
   return button;
 }
 

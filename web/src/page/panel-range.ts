@@ -4,7 +4,7 @@ import { duration, moment } from "../core/format.ts";
 import { asText, statTables, type StatsAnswer, type StatTable } from "../core/stats.ts";
 import type { App } from "./app.ts";
 import { debounced, make } from "./dom.ts";
-import { chip, whyButton } from "./panel-facts.ts";
+import { chip, requestsButton, whyButton } from "./panel-facts.ts";
 import { copyRange, wallSpan } from "./times.ts";
 
 /** Tracks that have a table of their own; sums over all are always shown. */
@@ -88,7 +88,7 @@ export class RangePanel {
     events.addEventListener("click", () => this.app.run("events"));
     const times = make("button", { title: "Copy the range as --from and --until" }, "Copy times");
     times.addEventListener("click", () => this.app.state.selection && copyRange(this.app, this.app.state.selection));
-    return [zoom, whyButton(this.app), events, copy, times];
+    return [zoom, whyButton(this.app), requestsButton(this.app, "Requests"), events, copy, times];
   }
 
   private table(table: StatTable): HTMLElement {

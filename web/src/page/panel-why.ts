@@ -6,8 +6,9 @@ import { becauseWords, evidenceOf, reasonWords, stateWords, type Blame, type Fin
 import { spanOf } from "../core/view.ts";
 import type { App } from "./app.ts";
 import { make } from "./dom.ts";
+import { hiddenLines, pathHead } from "./pathparts.ts";
 import type { Explained } from "./state.ts";
-import { MOST_PIECES, MOST_PINNED } from "./why.ts";
+import { MOST_PIECES } from "./why.ts";
 
 const LINE = 20;
 /** Lines of a table of antagonists before "more". */
@@ -94,50 +95,21 @@ export class WhyPanel {
     const { app } = this;
     const { unit } = app.model;
     const { from, to } = why.path?.pieces.length ? why.path.range : why;
-    const out: Node[] = [this.head(why), make("p", { class: "dim times" }, `${duration(to - from, unit)}   ${moment(from, unit)} – ${moment(to, unit)}`)];
+    const out: Node[] = [pathHead(app, `Why slow: ${app.model.trackName(why.track)}`, why.path, "path", () => void app.why.clear()), make("p", { class: "dim times" }, `${duration(to - from, unit)}   ${moment(from, unit)} – ${moment(to, unit)}`)];
     for (const line of why.errors) out.push(make("p", { class: "bad" }, line));
     if (!why.path && why.errors.length === 0) out.push(make("p", { class: "dim" }, "…"));
     if (why.sentences) out.push(make("div", { class: "sentences" }, ...why.sentences.map((sentence) => make("p", {}, sentence))));
-    if (why.path) out.push(this.layers(why.path), ...this.hidden(why.path));
+    if (why.path) out.push(this.layers(why.path), ...hiddenLines(app, why.path, "path"));
     if (why.cut !== undefined) out.push(make("p", { class: "bad" }, `Only the first ${thousands(MOST_PIECES)} pieces are shown, up to ${moment(why.cut, unit)}: select a shorter range.`));
     if (why.findings?.length) out.push(findingsList(why.findings));
     if (why.blame) for (const [level, title] of Object.entries(LEVELS)) out.push(...this.blame(title, why.blame.filter((line) => line.level === level)));
     return out;
   }
 
-  private head(why: Explained): HTMLElement {
-    const { app } = this;
-    const button = (text: string, title: string, act: () => void): HTMLElement => {
-      const made = make("button", { title }, text);
-      made.addEventListener("click", act);
-      return made;
-    };
-    const many = why.path?.tracks.length ?? 0;
-    const rows = app.why.pins ? "Unpin its rows" : many > MOST_PINNED ? `Show its ${MOST_PINNED} longest rows` : "Show its rows";
-    return make(
-      "h3",
-      {},
-      make("span", { class: "label" }, `Why slow: ${app.model.trackName(why.track)}`),
-      button("Zoom", "Show the whole explained range", () => app.why.fit()),
-      many > 0 && button(rows, "Pin the rows of the path to the top, those with the most time first", () => app.why.togglePins()),
-      button("Remove (Esc)", "Remove the critical path", () => void app.why.clear()),
-    );
-  }
-
   private layers(path: CriticalPath): HTMLElement {
     const length = spanOf(path.range);
     const parts = path.layers.map(({ layer, ns }) => `${layer} ${percent(ns / length)}`);
     return make("p", { class: "dim" }, `By layer: ${parts.join(" · ")}`);
-  }
-
-  /** Time of the path that no row shows. */
-  private hidden(path: CriticalPath): HTMLElement[] {
-    const { ns, tracks, trackless_ns } = path.hidden;
-    const time = (part: number): string => `${duration(part, this.app.model.unit)} (${percent(part / spanOf(path.range))})`;
-    const lines: string[] = [];
-    if (tracks.length > 0) lines.push(`${tracks.length === 1 ? "One row" : `${thousands(tracks.length)} rows`} of the path ${tracks.length === 1 ? "is" : "are"} not shown: ${time(ns - trackless_ns)}.`);
-    if (trackless_ns > 0) lines.push(`${time(trackless_ns)} of the path has no row in this recording.`);
-    return lines.map((line) => make("p", { class: "dim" }, line));
   }
 
   private blame(title: string, lines: readonly Blame[]): HTMLElement[] {
@@ -193,7 +165,7 @@ export class WhyPanel {
       line.classList.toggle("longest", i === path.longest);
       line.classList.toggle("hidden-row", path.trackOf(i) === undefined);
       line.style.top = `${(at + 1) * LINE}px`;
-      line.addEventListener("click", () => app.why.pick(i));
+      line.addEventListener("click", () => app.paths.pick(i));
       made.push(line);
     }
     this.grid.append(...made);
@@ -227,7 +199,7 @@ export class WhyPanel {
     event.preventDefault();
     event.stopPropagation();
     const at = this.picked === undefined ? -1 : this.order.indexOf(this.picked);
-    this.app.why.pick(this.order[Math.min(Math.max(at + by, 0), this.order.length - 1)]!);
+    this.app.paths.pick(this.order[Math.min(Math.max(at + by, 0), this.order.length - 1)]!);
   }
 }
 

@@ -1,8 +1,8 @@
-// The critical path over the rows: everything else is dimmed, its pieces have an outline, and arrows lead from piece
-// to piece. Visible rows × visible columns, for any number of pieces.
+// A critical path or a request over the rows: everything else is dimmed, its pieces have an outline, and arrows lead from
+// piece to piece. Visible rows × visible columns, for any number of pieces.
 import { joinsOf, stripOf, type Box, type CriticalPath } from "../core/path.ts";
 import type { Placed, Rows } from "./rows.ts";
-import type { Explained, State } from "./state.ts";
+import type { DrawnPath, State } from "./state.ts";
 
 export interface PathInks {
   readonly row: string;
@@ -29,13 +29,13 @@ interface Band {
 const DIMMED = 0.58;
 
 /** Boxes and joins of the last frame, for tests. */
-export interface DrawnPath {
+export interface PathFrame {
   /** Tracks on which pieces were drawn. */
   readonly tracks: readonly number[];
   readonly joins: number;
 }
 
-export function drawPath(surface: PathSurface, state: State, why: Explained, path: CriticalPath, rows: Rows, visible: readonly Placed[], top: number): DrawnPath {
+export function drawPath(surface: PathSurface, state: State, drawn: DrawnPath, path: CriticalPath, rows: Rows, visible: readonly Placed[], top: number): PathFrame {
   const { context, width, height, inks } = surface;
   context.save();
   context.globalAlpha = DIMMED;
@@ -68,13 +68,13 @@ export function drawPath(surface: PathSurface, state: State, why: Explained, pat
       context.fillRect(x, band.y + band.height - 2, 1, 2);
     }
   }
-  for (const outline of outlines) drawOutline(surface, outline.box, outline.band, outline.box.piece === why.picked);
+  for (const outline of outlines) drawOutline(surface, outline.box, outline.band, outline.box.piece === drawn.picked);
   const joins = joinsOf(path, state.view, width, boxes);
   for (const { from, to } of joins) {
     const [a, b] = [from, to].map((piece) => bandAt(path.trackOf(piece)!, rows, top));
     if (a && b) drawJoin(surface, surface.x(path.pieces[from]!.to), surface.x(path.pieces[to]!.from), a, b);
   }
-  drawEnds(surface, why);
+  drawEnds(surface, drawn);
   context.restore();
   return { tracks, joins: joins.length };
 }
@@ -139,8 +139,8 @@ function drawJoin({ context, width, height, inks }: PathSurface, x0: number, x1:
   context.fill();
 }
 
-/** The ends of the explained range. */
-function drawEnds({ context, width, height, inks, x }: PathSurface, { from, to }: Explained): void {
+/** The ends of the explained range, or of the request. */
+function drawEnds({ context, width, height, inks, x }: PathSurface, { from, to }: DrawnPath): void {
   context.strokeStyle = inks.path;
   context.lineWidth = 1;
   context.setLineDash([2, 4]);

@@ -5,6 +5,8 @@ import type { Flow } from "../core/flows.ts";
 import type { Theme } from "../core/palette.ts";
 import type { CriticalPath, Places } from "../core/path.ts";
 import type { Blame, Finding } from "../core/pathwords.ts";
+import type { Request, RequestId } from "../core/request.ts";
+import type { RequestPlaces, StagePiece } from "../core/requestplaces.ts";
 import type { Rel } from "../core/time.ts";
 import type { ColourMode } from "../core/url.ts";
 import type { Range } from "../core/view.ts";
@@ -34,8 +36,17 @@ export interface Mark {
   readonly note: string;
 }
 
+/** What the layer of paths draws over the rows in a range: pieces one after another. */
+export interface DrawnPath extends Range {
+  /** The row that has a place on the screen in any case. */
+  readonly track?: number;
+  readonly path?: CriticalPath;
+  /** The piece that was clicked. */
+  picked?: number;
+}
+
 /** An explanation of a range of a thread or vCPU: `transect explain` by SQL. A field is undefined until its query is answered. */
-export interface Explained extends Range {
+export interface Explained extends DrawnPath {
   readonly track: number;
   path?: CriticalPath;
   places?: Places;
@@ -46,11 +57,22 @@ export interface Explained extends Range {
   findings?: readonly Finding[];
   /** Failed queries, one line each. */
   readonly errors: string[];
-  /** The piece that was clicked. */
-  picked?: number;
 }
 
-export type DockTab = "facts" | "range" | "why" | "sql" | "marks";
+/** A block request or packet by stage. A field is undefined until its query is answered. */
+export interface DrawnRequest extends DrawnPath {
+  readonly id: RequestId;
+  from: Rel;
+  to: Rel;
+  request?: Request;
+  places?: RequestPlaces;
+  /** Undefined if fewer than two of its events are known. */
+  path?: CriticalPath<StagePiece>;
+  /** Failed queries, one line each. */
+  readonly errors: string[];
+}
+
+export type DockTab = "facts" | "range" | "why" | "requests" | "sql" | "marks";
 
 /** The ruler's row of the wall clock: in the browser's zone, in UTC, or hidden. */
 export type ClockRow = "local" | "utc" | "off";
@@ -72,6 +94,8 @@ export class State {
   selection: Selection | undefined;
   /** The explained thread or vCPU and its critical path. */
   why: Explained | undefined;
+  /** The request whose stages are drawn. There is a critical path or a request, never both. */
+  request: DrawnRequest | undefined;
   marks: Mark[] = [];
   measureFrom: Spot | undefined;
   measureTo: Spot | undefined;
@@ -85,4 +109,9 @@ export class State {
   /** The track the keyboard is on. */
   current: number | undefined;
   dock: DockTab | undefined;
+
+  /** The critical path or request that is drawn over the rows. */
+  get drawn(): DrawnPath | undefined {
+    return this.why ?? this.request;
+  }
 }

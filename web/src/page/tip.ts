@@ -29,7 +29,7 @@ export class Tip {
     const { hit, placed } = found;
     const track = placed.row.node.track.track;
     const at = app.timeAt(point.x);
-    const content = [...this.lost(app, placed, at), ...this.hit(app, track, hit), ...this.piece(app, track, at)];
+    const content = [...this.lost(app, placed, at), ...this.hit(app, track, hit), ...this.piece(app, track, at), ...this.stage(app, track, at)];
     if (content.length === 0) {
       this.hide();
       return;
@@ -63,6 +63,17 @@ export class Tip {
     const because = [becauseWords(piece, places), evidenceOf(piece) && `evidence: ${evidenceOf(piece)}`].filter(Boolean).join(", ");
     const line = make("div", { class: "line about" }, make("span", {}, "critical path: ", make("b", {}, stateWords(piece))), make("b", {}, duration(piece.to - piece.from, app.model.unit)));
     return because === "" ? [line] : [line, make("div", { class: "dim" }, because)];
+  }
+
+  /** The stage of the drawn request on this row. */
+  private stage(app: App, track: number, at: number): HTMLElement[] {
+    const { path, places } = app.state.request ?? {};
+    const found = path?.at(at);
+    if (!path || !places || found === undefined || path.trackOf(found) !== track) return [];
+    const piece = path.pieces[found]!;
+    const length = piece.to - piece.from;
+    const line = make("div", { class: "line about" }, make("span", {}, "request: ", make("b", {}, piece.stage.name)), make("b", {}, duration(length, app.model.unit)));
+    return [line, make("div", { class: "dim" }, `${percent(length / spanOf(path.range))} of the request, at ${places.nameOf(piece)}`)];
   }
 
   /** What was lost here: how many events, and why. */

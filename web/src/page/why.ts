@@ -1,18 +1,14 @@
-// "Why slow here": asks SQL for the critical path of a thread or vCPU, keeps it with the rows, and moves along it.
+// "Why slow here": asks SQL for the critical path of a thread or vCPU, and keeps it.
 import { CriticalPath, piecesOf, Places, type Piece } from "../core/path.ts";
 import { blameOf, explainSql, findingsOf, sentencesOf, subjectOf, type Subject } from "../core/pathwords.ts";
 import type { Track } from "../core/tracks.ts";
-import { fit, reveal, spanOf, type Range } from "../core/view.ts";
+import type { Range } from "../core/view.ts";
 import type { App } from "./app.ts";
 import { need } from "./dom.ts";
 import type { Explained } from "./state.ts";
 
 /** Pieces of a path that are fetched; a longer path is cut, and the panel states it. */
 export const MOST_PIECES = 100_000;
-/** Rows that a path keeps in a group that shows its busiest tracks only. */
-const MOST_KEPT = 8;
-/** Rows that "Show its rows" pins. */
-export const MOST_PINNED = 12;
 /** Other lines that are fetched: antagonists, findings. */
 const MOST_LINES = 1000;
 
@@ -25,7 +21,6 @@ export class Why {
   /** Threads and vCPUs of the selection, when there are several: the panel lists them. */
   choices: readonly Choice[] = [];
   private abort: AbortController | undefined;
-  private pinned: number[] = [];
 
   constructor(private readonly app: App) {}
 
@@ -69,6 +64,7 @@ export class Why {
     const node = app.model.tree.nodes.get(track);
     const subject = node && this.subject(node.track);
     if (!node || subject === undefined || to <= from) return;
+    app.requests.drop();
     this.drop();
     const why: Explained = { track, from, to, errors: [] };
     app.state.why = why;
@@ -77,7 +73,7 @@ export class Why {
     app.dock.refresh("why");
     // The panel takes room, and an idle thread gets a row.
     app.relayout();
-    if (!this.isPinned(track)) app.showTrack(track);
+    if (!app.paths.isPinned(track)) app.showTrack(track);
     app.redraw();
     void this.fetch(why, node.track.machine_id, subject);
   }
@@ -119,85 +115,6 @@ export class Why {
     this.app.relayout();
   }
 
-  /** Rows were made anew: pieces lie on other rows. */
-  place(): void {
-    const { app } = this;
-    if (app.state.why?.path?.place((track) => app.rows.has(track))) app.dock.why.update();
-  }
-
-  /** Tracks that stay on the screen while the path is shown. */
-  get kept(): number[] {
-    const { why } = this.app.state;
-    return why ? [why.track, ...(why.path?.tracks.slice(0, MOST_KEPT).map(({ track }) => track) ?? [])] : [];
-  }
-
-  /** Marks a piece and moves the view to it. */
-  pick(piece: number): void {
-    const { app } = this;
-    const { why } = app.state;
-    const own = why?.path?.pieces[piece];
-    if (!why || !own) return;
-    why.picked = piece;
-    const dur = Math.max(own.to - own.from, 1);
-    const range = { from: own.from, to: own.from + dur };
-    const narrow = spanOf(app.goal) > dur * 60 || dur > spanOf(app.goal);
-    app.glideTo(narrow ? fit({ from: range.from - dur * 2, to: range.to + dur * 2 }, app.model.whole) : reveal(app.goal, range, app.model.whole));
-    const track = why.path!.bestTrackOf(piece);
-    if (track !== undefined) {
-      app.state.current = track;
-      app.relayout();
-      if (!this.isPinned(track)) app.showTrack(track);
-    }
-    app.dock.why.mark();
-    app.redraw();
-  }
-
-  private isPinned(track: number): boolean {
-    return this.app.state.pinned.includes(track);
-  }
-
-  /** Shows the whole path. */
-  fit(): void {
-    const { app } = this;
-    const { why } = app.state;
-    if (why) app.glideTo(fit(why.path?.range ?? why, app.model.whole));
-  }
-
-  /** The rows that "Show its rows" pins: those with the most time, in the order of the tree, as the rows below. */
-  private get shownRows(): number[] {
-    const most = new Set((this.app.state.why?.path?.tracks ?? []).slice(0, MOST_PINNED).map(({ track }) => track));
-    return [...this.app.model.tree.nodes.keys()].filter((track) => most.has(track));
-  }
-
-  /** Are the rows of the path pinned? */
-  get pins(): boolean {
-    const rows = this.shownRows;
-    return rows.length > 0 && rows.every((track) => this.isPinned(track));
-  }
-
-  /** Pins the rows of the path to the top, or unpins them. */
-  togglePins(): void {
-    const { app } = this;
-    const { state } = app;
-    const rows = this.shownRows;
-    if (this.pins) {
-      state.pinned = state.pinned.filter((track) => !rows.includes(track));
-      this.pinned = [];
-    } else {
-      this.pinned = rows.filter((track) => !this.isPinned(track));
-      state.pinned = [...state.pinned, ...this.pinned];
-    }
-    app.relayout();
-    app.dock.why.update();
-  }
-
-  /** Unpins the rows that the path pinned, and keeps the other pins. */
-  private unpin(): void {
-    const { state } = this.app;
-    state.pinned = state.pinned.filter((track) => !this.pinned.includes(track));
-    this.pinned = [];
-  }
-
   /** More of the recording has been built: there are more tracks, and queries that failed may succeed. */
   renew(): void {
     const { why } = this.app.state;
@@ -217,9 +134,10 @@ export class Why {
     return was;
   }
 
-  private drop(): void {
+  /** Removes the path without a redraw. */
+  drop(): void {
     this.abort?.abort();
-    this.unpin();
+    if (this.app.state.why) this.app.paths.unpin();
     this.choices = [];
     this.app.state.why = undefined;
   }
