@@ -3,7 +3,6 @@
 use super::{
     finding::{Confidence, Detail, Detector, Finding, Range},
     rules,
-    waits::Behind,
 };
 use crate::{
     blame::Party,
@@ -92,33 +91,35 @@ fn is_on(state: VcpuState) -> bool {
     )
 }
 
-/// Polls for halted vCPUs that are in vain while others wait for those CPUs.
-pub(super) fn polls(rows: &Rows<'_>, behind: &Behind, range: Range) -> Vec<Finding> {
-    let of_vcpu = |(vcpu, thread): &(VcpuOf, ThreadId)| {
-        // It polls on the CPU of its thread.
-        let others = behind.get(thread).copied().unwrap_or(0);
-        polls_of(rows, *vcpu, others, range)
-    };
+/// Polls for halted vCPUs that are in vain.
+pub(super) fn polls(rows: &Rows<'_>, range: Range) -> Vec<Finding> {
+    let of_vcpu = |(vcpu, _): &(VcpuOf, ThreadId)| polls_of(rows, *vcpu, range);
     parallel::map(&rows.vcpu_threads(), of_vcpu).into_iter().flatten().collect()
 }
 
-fn polls_of(rows: &Rows<'_>, vcpu: VcpuOf, others: i64, range: Range) -> Option<Finding> {
+fn polls_of(rows: &Rows<'_>, vcpu: VcpuOf, range: Range) -> Option<Finding> {
     let (mut polled, mut failed, mut count, mut on) = (0, 0, 0, 0);
-    let mut states = rows.vcpu_states_in(vcpu, range.from, range.until).peekable();
-    while let Some(row) = states.next() {
+    // The poll of the exit that is open.
+    let mut last = 0;
+    for row in rows.vcpu_states_in(vcpu, range.from, range.until) {
         let ns = range.of((row.ts, row.end()));
         on += if is_on(row.state) { ns } else { 0 };
-        if row.state == VcpuState::HaltPoll {
-            polled += ns;
-            count += 1;
-            let next = states.peek().map(|next| next.state);
-            if matches!(next, Some(VcpuState::Halted | VcpuState::Blocked)) {
-                failed += ns;
+        match row.state {
+            VcpuState::HaltPoll => {
+                polled += ns;
+                last = ns;
             }
+            // The kernel's way from the poll to the sleep.
+            VcpuState::Exit => {}
+            VcpuState::Halted | VcpuState::Blocked => {
+                failed += last;
+                count += u64::from(last > 0);
+                last = 0;
+            }
+            _ => last = 0,
         }
     }
-    let is_it = rules::is_in_vain(polled, failed, on) && rules::is_harmful(others, polled);
-    is_it.then_some(Finding {
+    rules::is_in_vain(polled, failed, on, range).then_some(Finding {
         detector: Detector::HaltPoll,
         subject: Party::Vcpu(vcpu.0, vcpu.1),
         held_ns: failed,

@@ -1,8 +1,8 @@
 //! Findings: what holds threads, vCPUs and machines in a range, by rules whose conditions docs/reference/explain.md states.
 //!
 //! ```text
-//! rows ─┬─▶ waits charged ─┬─▶ starved, throttled, affinity
-//!       │                  └─▶ halt_poll (with states of vCPUs)
+//! rows ─┬─▶ waits charged ─▶ starved, throttled, affinity
+//!       ├─▶ states of vCPUs ─▶ halt_poll
 //!       ├─▶ lock waits, walks of their owners, exits that pause ─▶ lock_holder
 //!       ├─▶ exits ─▶ exit_storm
 //!       ├─▶ interrupts ─▶ timer_storm, ipi_storm
@@ -54,9 +54,8 @@ pub fn findings(rows: &Rows<'_>, tables: &Tables, range: Range) -> Vec<Finding> 
         return Vec::new();
     }
     let waits = waits::all(rows, range);
-    let behind = waits::behind(rows, &waits);
     let mut all = exits::storms(rows, range);
-    all.extend(exits::polls(rows, &behind, range));
+    all.extend(exits::polls(rows, range));
     let rules: [&(dyn Fn() -> Vec<Finding> + Sync); 7] = [
         &|| interrupts::find(rows, range),
         &|| locks::find(rows, tables, range),

@@ -13,11 +13,12 @@ const LEAVING_IDLE_MS: i64 = 1;
 /// Exits of one reason whose handling takes this share of a vCPU's time on a CPU, or that are so many per second.
 const STORM_PERCENT: i64 = 20;
 const STORM_PER_SECOND: u64 = 10_000;
-/// Polls of this share of a vCPU's time on a CPU, of which this share ends with a sleep.
+/// Polls of this share of a vCPU's time on a CPU, of which this share ends with a sleep, and such polls of this share of the range.
+/// Whether others wait for the CPU does not tell: KVM polls only while nobody else is runnable there (`kvm_vcpu_can_poll`,
+/// virt/kvm/kvm_main.c). What is wasted is a CPU that could sleep, or give its core to the other hardware thread.
 const POLL_PERCENT: i64 = 10;
 const POLL_FAILED_PERCENT: i64 = 50;
-/// Others waited for the polled CPU for at least this share of the polls.
-const POLL_HARM_PERCENT: i64 = 5;
+const POLL_RANGE_PERCENT: i64 = 5;
 /// Fewer requests than this in each run, times 100 (XenMon, Gupta and others 2005), and at least these: without requests there
 /// is nothing to be scheduled for.
 const MOST_PER_RUN: u64 = 140;
@@ -51,13 +52,10 @@ pub fn is_exit_storm(handling: i64, on_cpu: i64, count: u64, range: Range) -> bo
 }
 
 /// Polls for a halted vCPU, those of them in vain, and its time on a CPU.
-pub fn is_in_vain(polled: i64, failed: i64, on_cpu: i64) -> bool {
-    reaches(polled, POLL_PERCENT, on_cpu) && reaches(failed, POLL_FAILED_PERCENT, polled)
-}
-
-/// Waits of others for a CPU that polled for so long.
-pub fn is_harmful(waited: i64, polled: i64) -> bool {
-    reaches(waited, POLL_HARM_PERCENT, polled)
+pub fn is_in_vain(polled: i64, failed: i64, on_cpu: i64, range: Range) -> bool {
+    reaches(polled, POLL_PERCENT, on_cpu)
+        && reaches(failed, POLL_FAILED_PERCENT, polled)
+        && reaches(failed, POLL_RANGE_PERCENT, range.length())
 }
 
 /// Runs of a VM and its requests, its waits, and the time that it wanted a CPU. If it is scheduled for each request: how many there

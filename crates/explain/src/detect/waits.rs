@@ -19,9 +19,6 @@ use transect_model::{
     state::{ThreadState, VcpuState},
 };
 
-/// How long others waited for the CPU that a thread had.
-pub(super) type Behind = FxHashMap<ThreadId, i64>;
-
 /// How long, and how often.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Total {
@@ -83,23 +80,6 @@ pub(super) struct Waits {
 /// The waits of all.
 pub(super) fn all(rows: &Rows<'_>, range: Range) -> Vec<Waits> {
     parallel::map(&rows.actors(), |actor| Waits::new(rows, *actor, range))
-}
-
-/// How long the threads of hosts waited for each thread.
-pub(super) fn behind(rows: &Rows<'_>, all: &[Waits]) -> Behind {
-    let mut behind = Behind::default();
-    for waits in all {
-        let Actor::Thread(thread) = waits.of else { continue };
-        if rows.is_guest(thread.machine) {
-            continue;
-        }
-        for (alike, sum) in &waits.all {
-            if let (Some(By::Thread(by)), true) = (alike.by, alike.why != Some(Why::Throttled)) {
-                *behind.entry(by).or_default() += sum.ns;
-            }
-        }
-    }
-    behind
 }
 
 impl Waits {

@@ -97,9 +97,9 @@ pub fn sentence(of: &dyn Names, finding: &Finding, unit: TimeUnit) -> String {
                 "{who} left the guest {times} times for {reason}{most}: {held} ({part} of its CPU time)."
             )
         }
-        (Detector::HaltPoll, _) => format!(
-            "The host polled for {who} in vain for {held} ({part} of its CPU time) while others waited for that CPU."
-        ),
+        (Detector::HaltPoll, _) => {
+            format!("The host polled for {who} in vain for {held} ({part} of its CPU time).")
+        }
         (Detector::TimerStorm, Detail::Interrupts { cpu, thread }) => {
             let woke = thread
                 .map(|thread| format!(", most often for {}", names::thread(of, thread)))

@@ -15,7 +15,7 @@ type VcpuOf = (MachineId, VcpuId);
 
 pub(super) fn find(scene: &Scene<'_>, range: Range) -> Vec<Finding> {
     let mut found = storms(scene, range);
-    found.extend(polls(scene));
+    found.extend(polls(scene, range));
     found.extend(ping_pong(scene, range));
     found
 }
@@ -47,14 +47,7 @@ fn storms(scene: &Scene<'_>, range: Range) -> Vec<Finding> {
     found.into_values().collect()
 }
 
-fn polls(scene: &Scene<'_>) -> Vec<Finding> {
-    let mut harm: HashMap<VcpuOf, i64> = HashMap::new();
-    for row in &scene.window.antagonists {
-        if let Some(vcpu) = row.by_vcpu {
-            let of = harm.entry((row.by_machine_id, vcpu)).or_default();
-            *of = of.saturating_add(row.ns);
-        }
-    }
+fn polls(scene: &Scene<'_>, range: Range) -> Vec<Finding> {
     let mut found = Vec::new();
     for actor in &scene.window.actors {
         let (machine, detail) = (actor.window.machine_id, &actor.detail);
@@ -64,10 +57,7 @@ fn polls(scene: &Scene<'_>) -> Vec<Finding> {
         let failed =
             i128::from(detail.poll_ns) * i128::from(in_vain) / i128::from(detail.halts.max(1));
         let failed = i64::try_from(failed).unwrap_or(0);
-        let waited = harm.get(&(machine, vcpu)).copied().unwrap_or(0);
-        if rules::is_in_vain(detail.poll_ns, failed, actor.window.gotten_ns)
-            && rules::is_harmful(waited, detail.poll_ns)
-        {
+        if rules::is_in_vain(detail.poll_ns, failed, actor.window.gotten_ns, range) {
             found.push(Finding {
                 detector: Detector::HaltPoll,
                 subject: Party::Vcpu(machine, vcpu),
