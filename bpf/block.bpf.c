@@ -30,40 +30,44 @@ static __always_inline s32 block_errno(u32 status)
 	}
 }
 
-static __always_inline u32 block_device(struct request *rq)
+static __always_inline u32 block_number(struct gendisk *disk)
 {
-	struct gendisk *disk;
-
-	if (bpf_core_field_exists(rq->q->disk))
-		disk = BPF_CORE_READ(rq, q, disk);
-	else
-		disk = BPF_CORE_READ((struct request___rq_disk *)rq, rq_disk);
 	if (!disk)
 		return 0;
 	return (u32)BPF_CORE_READ(disk, major) << MINOR_BITS | (u32)BPF_CORE_READ(disk, first_minor);
 }
 
-/* A request's number: 24 bits of its place, the same for all of its events. */
-static __always_inline u64 block_id(unsigned long long *ctx)
+static __always_inline u32 block_device(struct request *rq)
 {
-	u64 rq = 0;
-
-	/* As a number: the verifier allows no arithmetic with the pointer itself. */
-	bpf_probe_read_kernel(&rq, sizeof(rq), &ctx[0]);
-	return rq * 0x9e3779b97f4a7c15ull >> 40;
+	if (bpf_core_field_exists(rq->q->disk))
+		return block_number(BPF_CORE_READ(rq, q, disk));
+	return block_number(BPF_CORE_READ((struct request___rq_disk *)rq, rq_disk));
 }
 
-static __always_inline int block_record(u32 kind, unsigned long long *ctx, struct request *rq, u32 bytes, u32 error,
-					struct behind behind)
+/* A request's number: 24 bits of its place, the same for all of its events. */
+static __always_inline u64 block_id(unsigned long long *ctx, u32 argument)
 {
-	u32 op = rq->cmd_flags & REQ_OP_MASK;
-	bool passthrough = op == REQ_OP_DRV_IN || op == REQ_OP_DRV_OUT;
-	u64 sector = rq->__sector, sectors = bytes >> 9;
+	u64 place = 0;
 
-	if (kind != BLOCK_COMPLETE && passthrough)
-		sectors = 0;
-	if (passthrough || sector == ~0ull)
-		sector = 0;
+	/* As a number: the verifier allows no arithmetic with the pointer itself. */
+	bpf_probe_read_kernel(&place, sizeof(place), &ctx[argument]);
+	return place * 0x9e3779b97f4a7c15ull >> 40;
+}
+
+/* What a record tells of a request. */
+struct block_said {
+	u64 sector;
+	u32 device;
+	u32 bytes;
+	u32 op;
+	u32 error;
+};
+
+static __always_inline int block_write(u32 kind, const struct block_said *said, u64 id, struct behind behind)
+{
+	u64 sectors = said->bytes >> 9;
+	u32 op = said->op;
+
 	if (sectors > 0xffffff) {
 		sectors = 0xffffff;
 		log_saturated();
@@ -71,10 +75,27 @@ static __always_inline int block_record(u32 kind, unsigned long long *ctx, struc
 	if (cfg.causes)
 		log_write_event(kind, OTHER, 3,
 				(kind - BLOCK_INSERT + OTHER_BLOCK_INSERT) | (sectors | (u64)(op < 4 ? op : 7) << 24) << WHAT_BITS,
-				sector, block_device(rq) | (u64)(u8)error << 32 | block_id(ctx) << 40, behind);
+				said->sector, said->device | (u64)(u8)said->error << 32 | id << 40, behind);
 	else
-		log_write_event(kind, kind, 3, sectors | (u64)op << 24, sector, block_device(rq) | (u64)error << 32, behind);
+		log_write_event(kind, kind, 3, sectors | (u64)op << 24, said->sector, said->device | (u64)said->error << 32,
+				behind);
 	return 0;
+}
+
+static __always_inline int block_record(u32 kind, unsigned long long *ctx, struct request *rq, u32 bytes, u32 error,
+					struct behind behind)
+{
+	u32 op = rq->cmd_flags & REQ_OP_MASK;
+	bool passthrough = op == REQ_OP_DRV_IN || op == REQ_OP_DRV_OUT;
+	struct block_said said = {
+		.sector = rq->__sector, .device = block_device(rq), .bytes = bytes, .op = op, .error = error,
+	};
+
+	if (kind != BLOCK_COMPLETE && passthrough)
+		said.bytes = 0;
+	if (passthrough || said.sector == ~0ull)
+		said.sector = 0;
+	return block_write(kind, &said, block_id(ctx, 0), behind);
 }
 
 SEC("tp_btf/block_rq_insert")

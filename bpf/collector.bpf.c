@@ -70,6 +70,7 @@ static __always_inline u8 *log_chunk(const u32 *index)
 #include "vectors.bpf.c"
 #include "kvm.bpf.c"
 #include "block.bpf.c"
+#include "bio.bpf.c"
 #include "packet.bpf.h"
 #include "net.bpf.c"
 #include "work.bpf.c"

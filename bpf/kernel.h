@@ -180,12 +180,24 @@ struct cfs_rq___quota { /* with CONFIG_CFS_BANDWIDTH */
 struct gendisk {
 	int major;
 	int first_minor;
+	struct request_queue *queue;
 };
 struct request_queue {
 	struct gendisk *disk; /* since 5.15 */
+	const void *mq_ops; /* none: it takes bios and has no requests */
+};
+struct block_device {
+	struct gendisk *bd_disk;
+};
+struct bvec_iter {
+	u64 bi_sector;
+	u32 bi_size;
 };
 struct bio {
+	struct block_device *bi_bdev; /* since 5.12 */
 	u32 bi_opf;
+	u8 bi_status;
+	struct bvec_iter bi_iter;
 };
 struct request {
 	struct request_queue *q;

@@ -205,9 +205,11 @@ pub enum CoreEvent {
 
     /// `block:block_rq_insert`: a request joins its device's queue, in the submitter's name.
     BlockInsert(BlockRequest),
-    /// `block:block_rq_issue`: the driver gets the request (also without a `BlockInsert` before).
+    /// `block:block_rq_issue`: the driver gets the request (also without a `BlockInsert` before). Of a device without
+    /// requests of its own, made of others (device mapper, md), `block:block_bio_queue`: it gets a bio.
     BlockIssue(BlockRequest),
-    /// `block:block_rq_complete`: the device answered; `error` is 0 or a negative errno.
+    /// `block:block_rq_complete`, or `block:block_bio_complete` of such a device: the device answered; `error` is 0 or a
+    /// negative errno.
     BlockComplete { request: BlockRequest, error: i32 },
 
     /// `net:net_dev_xmit`: a packet was handed to the driver; `code` is its answer (0 = taken).

@@ -15,10 +15,10 @@ const COMPACT_CLOCK: &str = "mono";
 /// What one map of the kernel may hold, generously.
 const MAX_LOG_BYTES: usize = 16 << 30;
 
-/// The families of the profiles `io` and `explain`, and what `explain` has beyond the families' usual events.
+/// The families of the profiles `io` and `explain`.
 pub(super) const IO: &[Family] =
     &[Family::Sched, Family::Kvm, Family::Irq, Family::Block, Family::Net, Family::Syscalls];
-pub(super) const EXPLAIN: &[Family] = &[
+const EXPLAIN: &[Family] = &[
     Family::Sched,
     Family::Kvm,
     Family::Irq,
@@ -32,7 +32,15 @@ pub(super) const EXPLAIN: &[Family] = &[
     Family::Quota,
     Family::Memory,
 ];
-pub(super) const RAISED: &str = "irq:softirq_raise";
+/// What `explain` has beyond the families' usual events: bios of devices that are made of others are a VMM's requests.
+const BEYOND: [&str; 3] =
+    ["irq:softirq_raise", "block:block_bio_queue", "block:block_bio_complete"];
+
+/// The plan of the profile `explain`.
+pub(super) fn explain() -> Plan {
+    let with = BEYOND.map(str::to_owned).to_vec();
+    Plan { with, ..Plan::of(EXPLAIN) }
+}
 
 /// How the host is recorded.
 pub(super) enum Choice {
@@ -112,12 +120,12 @@ fn events(wanted: &Recorder) -> Result<Plan, String> {
         return Err(in_kernel(&condition.expression));
     }
     let only_named = wanted.profile.is_none() && !wanted.events.is_empty();
-    let families: &[Family] = match wanted.profile.unwrap_or(Profile::Vm) {
-        _ if only_named => &[],
-        Profile::Sched => &[Family::Sched],
-        Profile::Vm => &[Family::Sched, Family::Kvm, Family::Irq],
-        Profile::Io => IO,
-        Profile::Explain => EXPLAIN,
+    let mut plan = match wanted.profile.unwrap_or(Profile::Vm) {
+        _ if only_named => Plan::of(&[]),
+        Profile::Sched => Plan::of(&[Family::Sched]),
+        Profile::Vm => Plan::of(&[Family::Sched, Family::Kvm, Family::Irq]),
+        Profile::Io => Plan::of(IO),
+        Profile::Explain => explain(),
         other => {
             return Err(format!(
                 "profile {} has events that the compact collector lacks",
@@ -125,10 +133,6 @@ fn events(wanted: &Recorder) -> Result<Plan, String> {
             ));
         }
     };
-    let mut plan = Plan::of(families);
-    if wanted.profile == Some(Profile::Explain) {
-        plan.with.push(RAISED.to_owned());
-    }
     for EventRequest { system, event, filter, .. } in &wanted.events {
         if let Some(filter) = filter {
             return Err(in_kernel(filter));

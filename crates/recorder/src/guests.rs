@@ -280,10 +280,12 @@ fn clocks_for(host: StampClock) -> Vec<StampClock> {
 }
 
 /// The host's plan for guests that record compactly: without its own KVM events, of which a guest
-/// has none, and without filters, which name the host's threads.
+/// has none; without bios, which would be another request for each of the guest's own; and without filters, which name the
+/// host's threads.
 pub(super) fn guest_plan(host: &transect_bpf::Plan, buffer_kb: u64) -> CompactPlan {
     let families = host.families.iter().filter(|family| **family != transect_bpf::Family::Kvm);
-    let is_guests = |event: &&String| !event.starts_with("kvm:");
+    let is_hosts = |event: &str| event.starts_with("kvm:") || event.starts_with("block:block_bio_");
+    let is_guests = |event: &&String| !is_hosts(event);
     CompactPlan {
         families: families.map(|family| family.as_str().to_owned()).collect(),
         with: host.with.iter().filter(is_guests).cloned().collect(),

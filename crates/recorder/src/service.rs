@@ -42,19 +42,15 @@ impl FlightService {
     /// # Errors
     /// The profile is none of these, or the compact collector cannot run here.
     pub fn start(profile: &str, bytes: u64, command_line: Vec<String>) -> anyhow::Result<Self> {
-        let families: &[Family] = match profile {
-            "sched" => &[Family::Sched],
-            "vm" => &[Family::Sched, Family::Kvm, Family::Irq],
-            "io" => choose::IO,
-            "explain" => choose::EXPLAIN,
+        let mut plan = match profile {
+            "sched" => Plan::of(&[Family::Sched]),
+            "vm" => Plan::of(&[Family::Sched, Family::Kvm, Family::Irq]),
+            "io" => Plan::of(choose::IO),
+            "explain" => choose::explain(),
             other => bail!("unknown flight recorder profile {other}: use sched, vm, io or explain"),
         };
         if let Err(why) = transect_bpf::can_run() {
             bail!("the flight recorder needs the compact collector: {why}");
-        }
-        let mut plan = Plan::of(families);
-        if profile == "explain" {
-            plan.with.push(choose::RAISED.to_owned());
         }
         plan.mode = Mode::FlightRecorder;
         plan.log_bytes_per_cpu = choose::log_bytes(bytes.div_ceil(1024))?;

@@ -28,6 +28,9 @@ pub(crate) const FLUSH: &str = "flush_pending";
 const FIND: &str = "find_count";
 /// The program that reads it.
 const READS_COUNT: &str = "sched_waking";
+/// What the bios of devices without requests were, and the programs that use that.
+const BIOS: &str = "block_bios";
+const USE_BIOS: [&str; 2] = ["block_bio_queue", "block_bio_complete"];
 /// Chunks of a CPU that is not online: enough until it has been noticed.
 const OFFLINE_CHUNKS: u32 = 4;
 /// `sched_switch` has prev_state as fourth argument since 5.18.
@@ -146,6 +149,10 @@ fn load_these(
             "chunks" => map.set_max_entries(layout.chunks()).map_err(BpfError::bpf(doing))?,
             name if stacks::has(name) => {
                 stacks::fit(&mut map, plan).map_err(BpfError::bpf(doing))?
+            }
+            BIOS => {
+                let wanted = programs.iter().any(|program| USE_BIOS.contains(&program.name));
+                map.set_autocreate(wanted).map_err(BpfError::bpf(doing))?
             }
             ".rodata.config" => {
                 map.set_initial_value(config.bytes()).map_err(BpfError::bpf(doing))?

@@ -71,8 +71,9 @@ impl Program {
 
     /// Does its event have a stack, if stacks are wanted? Of wakings, only those by which a doorbell is answered do.
     pub fn has_stack(&self) -> bool {
-        const WITH: [&str; 5] = [
+        const WITH: [&str; 6] = [
             "block_rq_issue",
+            "block_bio_queue",
             "net_dev_start_xmit",
             "netif_receive_skb",
             "kvm_apic_accept_irq",
@@ -153,6 +154,8 @@ pub const PROGRAMS: &[Program] = &[
     row("block_rq_insert", "block:block_rq_insert", Family::Block),
     row("block_rq_issue", "block:block_rq_issue", Family::Block),
     row("block_rq_complete", "block:block_rq_complete", Family::Block),
+    seldom("block_bio_queue", "block:block_bio_queue", Family::Block),
+    seldom("block_bio_complete", "block:block_bio_complete", Family::Block),
     row("net_dev_xmit", "net:net_dev_xmit", Family::Net),
     row("netif_receive_skb", "net:netif_receive_skb", Family::Net),
     row("sys_enter", "raw_syscalls:sys_enter", Family::Syscalls),
