@@ -196,7 +196,7 @@ impl World {
             && let Some(way) = self.packets.way(serial)
         {
             way.interrupt = delivered.signals.map(|signals| Interrupt {
-                signals,
+                signals: Some(signals),
                 inject: delivered.inject,
                 handler: delivered.handler,
                 evidence,
@@ -204,8 +204,8 @@ impl World {
         }
     }
 
-    /// A vCPU of a domain tells somebody by an event channel: if its driver is getting a packet, the card's other end.
-    /// The channel is not recorded.
+    /// A vCPU of a domain tells somebody by an event channel: if its driver is getting a packet, the card's other end,
+    /// else that of the disk whose requests it has issued. The channel is not recorded.
     pub(crate) fn domain_rings(&mut self, at: At, v: usize) {
         let vm = self.vcpus[v].machine.0 as usize;
         let cpu = self.machines[vm].vcpu_of_cpu.iter().position(|of| *of == Some(v));
@@ -213,6 +213,8 @@ impl World {
             cpu.and_then(|c| self.machines[vm].cpus.get(c)).is_some_and(|cpu| cpu.is_sending());
         if is_sending {
             self.packets_kicked(at, v, None);
+        } else {
+            self.domain_requests_kicked(at, v);
         }
     }
 
@@ -229,7 +231,7 @@ impl World {
             if way.kick.is_some() {
                 continue;
             }
-            way.kick = Some(Rung { ts: at.t, doorbell: doorbell.unwrap_or(0), evidence });
+            way.kick = Some(Rung { ts: at.t, doorbell, evidence });
             if let Some(tid) = waiting {
                 way.backend = Some(tid);
                 self.packets.wait_for(at.m, tid, serial, Step::Pickup);

@@ -39,11 +39,25 @@ impl World {
             if stages.kick.is_some() {
                 continue;
             }
-            stages.kick = Some(Rung { ts: at.t, doorbell, evidence: *evidence });
+            stages.kick = Some(Rung { ts: at.t, doorbell: Some(doorbell), evidence: *evidence });
             if let Some(tid) = waiting {
                 stages.backend = Some(tid);
                 self.ways.wait_for(at.m, tid, (vm, *request));
             }
+        }
+    }
+
+    /// A vCPU of a domain tells somebody by an event channel behind these.
+    pub(crate) fn domain_requests_kicked(&mut self, at: At, v: usize) {
+        let vm = self.vcpus[v].machine.0 as usize;
+        // Dom0 asks the host's devices, and nobody by a channel.
+        if self.machines[vm].info.domid == Some(0) {
+            return;
+        }
+        for request in self.causes.of_vcpu(v).take_awaiting() {
+            let Some(stages) = self.machines[vm].blocks.stages(request) else { continue };
+            let rung = Rung { ts: at.t, doorbell: None, evidence: Evidence::Context };
+            stages.kick.get_or_insert(rung);
         }
     }
 
@@ -100,7 +114,11 @@ impl World {
             return;
         }
         let machine = &mut self.machines[m];
-        let tid = machine.threads.get(slot).tid;
+        let thread = machine.threads.get(slot);
+        let tid = thread.tid;
+        if machine.info.domid == Some(0) && thread.vm.is_some() {
+            self.ways.serves(m, tid, t);
+        }
         self.packets.come(m, tid, t);
         if let Some(wake) = wake
             && let Some(about) = wake.waker.about
@@ -147,6 +165,8 @@ impl World {
             issue: told.issue,
             complete: at.t,
             device: told.request.device,
+            tid: told.tid,
+            served_since: self.ways.served_since(at.m, told.tid, told.ts),
         };
         self.ways.parts(vm.0 as usize).done(told.request, part);
     }
@@ -164,7 +184,7 @@ impl World {
             .flatten()
             .and_then(|v| self.causes.vcpu(v))
             .and_then(|delivery| delivery.delivered());
-        let doorbell = stages.kick.map(|kick| kick.doorbell);
+        let doorbell = stages.kick.and_then(|kick| kick.doorbell);
         let found = match self.causes.queues.get(&at.m) {
             Some(queues) if !stages.is_hidden => {
                 queues.interrupt_of(told.request.device, doorbell, by)
@@ -175,11 +195,18 @@ impl World {
         if let Some((delivered, evidence)) = found {
             queue = Some(self.causes.name(at.m, delivered.irq)).filter(|name| !name.is_empty());
             stages.interrupt = delivered.signals.map(|signals| Interrupt {
-                signals,
+                signals: Some(signals),
                 inject: delivered.inject,
                 handler: delivered.handler,
                 evidence,
             });
+        } else if machine.info.domid.is_some()
+            && let Some((irq, handler)) = machine.cpus[at.c].irqs.line()
+        {
+            // What Xen does in between is not told.
+            queue = Some(self.causes.name(at.m, irq)).filter(|name| !name.is_empty());
+            let evidence = Evidence::Context;
+            stages.interrupt = Some(Interrupt { signals: None, inject: None, handler, evidence });
         }
         if !stages.is_hidden {
             // A handler takes up what is done while it runs, too.
@@ -190,6 +217,12 @@ impl World {
                 until: at.t,
             };
             stages.part = self.ways.parts(at.m).find(&asked);
+            // Nobody woke it in a VM exit.
+            if let (None, Some((part, _)), Some(_)) =
+                (stages.pickup, stages.part, machine.info.domid)
+            {
+                (stages.pickup, stages.backend) = (part.served_since, Some(part.tid));
+            }
         }
         Named { queue, error_ns: self.error_between(guest, host) }
     }

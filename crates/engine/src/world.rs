@@ -127,6 +127,7 @@ macro_rules! env {
             seen_exit: $world.seen_exit,
             seen_halt_end: $world.seen_halt_end,
             vcpu_of_cpu: &$machine.vcpu_of_cpu,
+            is_dom0: $machine.info.domid == Some(0),
             joins: &mut $world.joins,
             windows: &mut $world.windows,
             check: &mut $world.check,
@@ -304,7 +305,15 @@ impl World {
         comm: &Comm,
     ) -> Option<MachineId> {
         let of = |pid: Option<Tid>| pid.and_then(|pid| self.vm_of_process(m, pid));
-        of(pid).or_else(|| of(vhost_owner(comm)))
+        of(pid).or_else(|| of(vhost_owner(comm))).or_else(|| self.domain_of(m, comm))
+    }
+
+    /// The domain whose disk a thread of dom0 serves.
+    fn domain_of(&self, m: usize, comm: &Comm) -> Option<MachineId> {
+        let dom0 = &self.machines[m].info;
+        let domid = blkback_owner(comm).filter(|_| dom0.domid == Some(0))?;
+        let mut beside = self.machines.iter().filter(|other| other.info.parent == dom0.parent);
+        beside.find(|other| other.info.domid == Some(domid)).map(|domain| domain.id)
     }
 
     /// The VM whose VMM process this is.
@@ -439,6 +448,15 @@ impl World {
             }
         }
     }
+}
+
+/// The domain a thread of blkback works for: `DOMID.DEVICE-RING`, once `blkback.DOMID.DEVICE`
+/// (drivers/block/xen-blkback/xenbus.c). Dom0 has no disks of its own.
+fn blkback_owner(comm: &Comm) -> Option<u32> {
+    let name = comm.as_bytes();
+    let name = name.strip_prefix(b"blkback.").unwrap_or(name);
+    let (digits, _) = std::str::from_utf8(name).ok()?.split_once('.')?;
+    digits.parse().ok().filter(|domid| *domid != 0)
 }
 
 /// The process a vhost worker works for: `vhost-PID` (drivers/vhost/vhost.c).

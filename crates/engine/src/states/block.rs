@@ -1,4 +1,5 @@
-//! Requests to block devices: from the queue to the driver to the answer.
+//! Requests to block devices: from the queue to the driver to the answer. What a device that is made of others gets is told
+//! as a request that was never queued.
 //!
 //! ```text
 //!   insert ──▶ Queued ── issue ──▶ Issued ── complete ──▶ a row

@@ -33,6 +33,7 @@ pub(crate) struct Env<'a> {
     pub(crate) seen_halt_end: bool,
     /// For each CPU of the machine the vCPU (index) it is, if the machine is a guest.
     pub(crate) vcpu_of_cpu: &'a [Option<usize>],
+    pub(crate) is_dom0: bool,
     pub(crate) joins: &'a mut Joins,
     pub(crate) windows: &'a mut Windows,
     pub(crate) check: &'a mut Check,

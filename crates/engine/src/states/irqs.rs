@@ -101,6 +101,12 @@ impl Irqs {
         }
     }
 
+    /// The line whose handler runs, and since when.
+    pub(crate) fn line(&self) -> Option<(i32, i64)> {
+        let open = self.hard.last().filter(|open| !open.left)?;
+        (open.handler.source == IrqSource::Line).then_some((open.handler.vector, open.ts))
+    }
+
     /// Another thread gets the CPU: whatever happens from here on is in no handler that was open.
     pub(crate) fn switches(&mut self) {
         for open in self.hard.iter_mut().chain(&mut self.soft) {

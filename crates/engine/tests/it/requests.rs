@@ -306,3 +306,74 @@ fn every_request_of_a_real_recording_has_its_stages() {
     ];
     assert_eq!(kinds, BTreeMap::from(expected));
 }
+
+/// The VMM's disk is a logical volume: its request there, and within that the volume's own to the device beneath.
+#[test]
+fn a_volume_is_what_the_vmm_asked() {
+    let on_volume = |t: i64, n: i64| {
+        let sector = 8 * (7 * n % 32);
+        let whole = one(t, sector, 5000 + sector);
+        let volume = format!("W {sector}+8 minor=3");
+        let begin = format!("host 1 {} 200 block_issue {volume}\n", t + 45);
+        let end = format!("host 1 {} 7 block_complete {volume}\n", t + 103);
+        let (before, behind) =
+            whole.split_once(&format!("host 1 {} 200 block_insert", t + 50)).unwrap();
+        let (middle, rest) = behind.split_once(&format!("host 1 {} 7 irq_exit", t + 105)).unwrap();
+        format!(
+            "{before}{begin}host 1 {} 200 block_insert{middle}{end}host 1 {} 7 irq_exit{rest}",
+            t + 50,
+            t + 105
+        )
+    };
+    let parts: Vec<String> = (0..24).map(|n| on_volume(1000 + n * 200, n)).collect();
+    let tables = run(&parts);
+    let rows = told(&tables);
+    let whole = WHOLE.replace(
+        "host_submit+50 host_issue+60 host_complete+101",
+        "host_submit+45 host_issue+45 host_complete+103",
+    );
+    assert!(rows[23].ends_with(&format!("{whole} by id")), "{rows:#?}");
+    let devices = tables.io_requests.iter().filter_map(|row| row.host_device);
+    assert!(devices.map(|device| device.to_string()).all(|device| device == "254:3"));
+    // Below it, every request is still one of the host's.
+    assert_eq!(tables.io_requests.iter().filter(|row| row.machine_id != GUEST).count(), 48);
+}
+
+/// A domain's disk is served by a thread of dom0 whose name has the domain's number.
+#[test]
+fn requests_of_a_domain_go_through_dom0() {
+    let story = "
+        vm dom0 dom=0 vcpu=0
+        vm web dom=1 vcpu=0
+        host 0 900 0 other
+        dom0 0 900 0 task_rename 50 1.xvda-0
+        dom0 0 901 0 task_rename 51 2.xvda-0
+        web 0 1000 42 block_issue W 8+8
+        dom0 0 1020 0 sched_switch 0 S 50
+        dom0 0 1030 50 block_insert W 5008+8 minor=16
+        dom0 0 1040 50 block_issue W 5008+8 minor=16
+        dom0 0 1050 50 sched_switch 50 S 51
+        dom0 0 1060 51 block_issue W 9008+8 minor=16
+        dom0 0 1070 51 block_complete W 9008+8 minor=16
+        dom0 0 1080 51 block_complete W 5008+8 minor=16
+        web 0 1090 0 irq_entry 25
+        web 0 1100 0 block_complete W 8+8
+        web 0 1110 0 irq_exit 25
+        host 0 9000 0 other
+        dom0 0 9000 51 other
+        web 0 9000 0 other";
+    let tables = Story::parse(story).run().0;
+    let mut rows: Vec<&IoRequest> = tables.io_requests.iter().collect();
+    rows.sort_by_key(|row| (row.machine_id, row.ts));
+    let rows: Vec<String> = rows.into_iter().map(text).collect();
+    assert_eq!(
+        rows,
+        [
+            // Dom0 has the host's devices: nothing is missing.
+            "5008: issue+10 complete+50 without wake",
+            "9008: issue+0 complete+10 without wake",
+            "8: issue+0 host_submit+30 host_issue+40 host_complete+80 guest_irq+90 complete+100 \
+             without kick,pickup,signal,inject,wake by context",
+        ]
+    );
+}

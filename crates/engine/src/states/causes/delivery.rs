@@ -240,6 +240,11 @@ impl Delivery {
         }
     }
 
+    /// The requests that were issued since the last doorbell.
+    pub(crate) fn take_awaiting(&mut self) -> Vec<Request> {
+        std::mem::take(&mut self.awaiting)
+    }
+
     /// A doorbell in the exit that is open: the requests that were waiting for one, with how well that is known. A
     /// request stays waiting if its device has another doorbell here, by vote of those before it.
     pub(crate) fn ring(&mut self, kick: Kick) -> Vec<(Request, Evidence)> {

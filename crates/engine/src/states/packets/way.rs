@@ -254,7 +254,7 @@ impl Way {
         cuts[RECEIVE] = to.map(|_| last.ts);
         cuts[WAKE] = self.wake.filter(|woken| woken.counts(self.run)).map(|woken| woken.ts);
         cuts[RUN] = self.run;
-        if let Some(Interrupt { signals, .. }) = interrupt {
+        if let Some(Interrupt { signals: Some(signals), .. }) = interrupt {
             let ready = cuts[FETCH].or(cuts[HOST_SEND]);
             let is_for_it = |ts: &i64| ready.is_none_or(|ready| *ts >= ready);
             // One that was taken already was not for this packet: another was, and they became one.
@@ -303,7 +303,9 @@ impl Way {
         let last = self.told().next_back().unwrap_or(&self.first);
         let has = |at: usize| cuts[at].is_some();
         let interrupt = self.interrupt.filter(|_| has(GUEST_IRQ));
-        let is_merged = interrupt.is_some_and(|i| has(SIGNAL) && cuts[SIGNAL] != Some(i.signals.0));
+        let is_first =
+            |i: Interrupt| i.signals.is_some_and(|(first, _)| cuts[SIGNAL] == Some(first));
+        let is_merged = interrupt.is_some_and(|i| has(SIGNAL) && !is_first(i));
         let evidence = [
             self.evidence,
             self.kick.filter(|_| has(KICK)).map(|kick| kick.evidence),

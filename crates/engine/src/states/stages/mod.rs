@@ -9,7 +9,9 @@
 //! - *kick*: the first doorbell that is rung on the vCPU behind the issue, unless by vote of the requests
 //!   before it is not that of the device ([`super::causes::delivery`]).
 //! - *pickup*: the thread that was woken in the doorbell's exit gets a CPU.
-//! - *host*: a request of the VMM's threads, in [`parts`].
+//! - *host*: a request of the VMM's threads, in [`parts`]. Of a Xen domain, of the threads that serve its disks in dom0.
+//! - Of a Xen domain, *kick* is the next call for an event channel, which is not recorded; *pickup* is when the thread
+//!   that made the host's request had got its CPU; *`guest_irq`* is the handler in which the request is completed.
 //! - *signal*, *inject*, *`guest_irq`*: the interrupt whose handler runs as the request is completed.
 //! - *wake*: the waking in that handler, behind this request's completion and before the next one's.
 //!
@@ -26,7 +28,7 @@ pub(crate) mod waking;
 use super::causes::delivery::Request;
 use parts::{Part, Parts};
 use serde::{Deserialize, Serialize};
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, VecDeque};
 use transect_model::{
     cause::Evidence,
     event::BlockRequest,
@@ -39,22 +41,25 @@ use transect_model::{
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Rung {
     pub(crate) ts: i64,
-    pub(crate) doorbell: u64,
+    /// None if it is not known which.
+    pub(crate) doorbell: Option<u64>,
     pub(crate) evidence: Evidence,
 }
 
 /// The interrupt that tells of the end of a request.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub(crate) struct Interrupt {
-    /// The first and the last time that it was accepted before it was injected.
-    pub(crate) signals: (i64, i64),
+    /// The first and the last time that it was accepted before it was injected; none if that is not known.
+    pub(crate) signals: Option<(i64, i64)>,
     pub(crate) inject: Option<i64>,
     pub(crate) handler: i64,
     pub(crate) evidence: Evidence,
 }
 
-/// Threads that were woken for requests and have not run yet, at most.
+/// Threads that were woken for requests and have not run yet, and threads that serve domains' disks, at most.
 const MAX_WOKEN: usize = 4096;
+/// Times at which such a thread got a CPU that are kept: those of the requests that are under way.
+const MAX_RUNS: usize = 256;
 
 /// What is under way between guests and hosts.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
@@ -63,6 +68,8 @@ pub(crate) struct Ways {
     woken: BTreeMap<(usize, Tid), Vec<(usize, Request)>>,
     /// By VM: what its VMM asks of the host's devices.
     parts: BTreeMap<usize, Parts>,
+    /// By dom0 and thread that serves a domain's disk: when it got a CPU.
+    runs: BTreeMap<(usize, Tid), VecDeque<i64>>,
 }
 
 impl Ways {
@@ -85,6 +92,24 @@ impl Ways {
         self.woken.remove(&(host, tid)).unwrap_or_default()
     }
 
+    /// A thread of dom0 that serves a domain's disk gets a CPU.
+    pub(crate) fn serves(&mut self, dom0: usize, tid: Tid, t: i64) {
+        if self.runs.len() >= MAX_WOKEN {
+            self.runs.clear();
+        }
+        let runs = self.runs.entry((dom0, tid)).or_default();
+        if runs.len() >= MAX_RUNS {
+            runs.pop_front();
+        }
+        runs.push_back(t);
+    }
+
+    /// When it had got the CPU that it had at `t`.
+    pub(crate) fn served_since(&self, dom0: usize, tid: Tid, t: i64) -> Option<i64> {
+        let runs = self.runs.get(&(dom0, tid))?;
+        runs.iter().rev().find(|run| **run <= t).copied()
+    }
+
     /// Of a VM.
     pub(crate) fn parts(&mut self, vm: usize) -> &mut Parts {
         self.parts.entry(vm).or_default()
@@ -93,6 +118,7 @@ impl Ways {
     /// Events are missing.
     pub(crate) fn lose(&mut self) {
         self.woken.clear();
+        self.runs.clear();
         self.parts.values_mut().for_each(Parts::lose);
     }
 }
@@ -171,9 +197,10 @@ impl Stages {
             interrupt.and_then(|i| i.inject.filter(|t| *t >= back_from && *t <= i.handler));
         let signal = interrupt.and_then(|i| {
             let until = inject.unwrap_or(i.handler);
-            let first = Some((i.signals.0, i.evidence)).filter(|(t, _)| *t >= back_from);
+            let (first, last) = i.signals?;
+            let first = Some((first, i.evidence)).filter(|(t, _)| *t >= back_from);
             // One that was taken already was not for this request: another was, and they became one.
-            let last = Some((i.signals.1, Evidence::Order)).filter(|(t, _)| *t >= back_from);
+            let last = Some((last, Evidence::Order)).filter(|(t, _)| *t >= back_from);
             first.or(last).filter(|(t, _)| *t <= until)
         });
         let until = part
@@ -188,7 +215,8 @@ impl Stages {
         Ordered { kick, pickup, part, signal, inject, handler }
     }
 
-    /// The row of a request. `is_virtual`: of a guest whose host is part of the recording.
+    /// The row of a request. `is_virtual`: of a guest whose host is part of the recording; not of dom0, which has the
+    /// devices of its host.
     pub(crate) fn row(
         &self,
         told: &Told,

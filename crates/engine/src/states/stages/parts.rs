@@ -5,6 +5,9 @@
 //! vote: of every request of the VMM that could be for a guest's, each distance gets a vote. Until one
 //! stands out, of several that could be it the first is taken, by order alone.
 //!
+//! A device that is made of others (a logical volume) hands requests on to them: of a thread's requests, one to another
+//! device within the time of the first is not what the guest's is for, unless the votes are for it.
+//!
 //! A request that the page cache answers, or takes to be written later, has none.
 
 use serde::{Deserialize, Serialize};
@@ -15,6 +18,7 @@ use std::{
 use transect_model::{
     cause::Evidence,
     event::{BlockOp, BlockRequest},
+    ids::Tid,
 };
 
 /// Requests of a VMM that may be for one of a guest's that is still under way: the last so many.
@@ -33,6 +37,10 @@ pub(crate) struct Part {
     pub(crate) issue: Option<i64>,
     pub(crate) complete: i64,
     pub(crate) device: u32,
+    /// Who made it.
+    pub(crate) tid: Tid,
+    /// When that thread had got its CPU, if it serves a domain's disk.
+    pub(crate) served_since: Option<i64>,
 }
 
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
@@ -93,6 +101,13 @@ impl Parts {
         }
         let of = |at: usize| asked.offset(&self.recent[at]);
         let votes = |at: usize| self.offsets.get(&of(at)).copied().unwrap_or(0);
+        let is_handed_on = |at: &usize| {
+            let is_outer = |outer: &usize| {
+                self.recent[*at].is_within(&self.recent[*outer]) && votes(*at) <= votes(*outer)
+            };
+            fit.iter().any(is_outer)
+        };
+        let fit: Vec<usize> = fit.iter().copied().filter(|at| !is_handed_on(at)).collect();
         let rank = |at: &usize| (votes(*at), !self.recent[*at].is_taken, Reverse(*at));
         let best = fit.iter().copied().max_by_key(rank)?;
         let others = fit.iter().copied().filter(|at| of(*at) != of(best));
@@ -134,7 +149,7 @@ impl Parts {
             submit: all.submit.min(part.submit),
             issue: all.issue.zip(part.issue).map(|(a, b)| a.min(b)),
             complete: all.complete.max(part.complete),
-            device: on,
+            ..all
         })?;
         Some((whole, Evidence::Context))
     }
@@ -152,6 +167,17 @@ impl Parts {
     /// Events are missing. What was learned stays.
     pub(crate) fn lose(&mut self) {
         self.recent.clear();
+    }
+}
+
+impl Recent {
+    /// Was it made to another device by a thread that had made `outer`, and done before that?
+    fn is_within(&self, outer: &Recent) -> bool {
+        let (part, of) = (self.part, outer.part);
+        part.tid == of.tid
+            && part.device != of.device
+            && of.submit < part.submit
+            && part.complete <= of.complete
     }
 }
 

@@ -91,7 +91,7 @@ impl Env<'_> {
         if told.ts < self.start || !self.wants.io_requests {
             return;
         }
-        let is_virtual = self.vcpu_of_cpu.iter().any(Option::is_some);
+        let is_virtual = !self.is_dom0 && self.vcpu_of_cpu.iter().any(Option::is_some);
         let row = stages.row(told, named, (self.machine, is_virtual));
         self.sink.row(Row::from(row));
     }
