@@ -1,7 +1,7 @@
 //! The stages of all packets and block requests, grouped, with their stacks.
 
 use crate::frame::frame_from_name;
-use crate::points::{Parents, Stacked};
+use crate::points::{Carriers, Stacked};
 use crate::samples::Samples;
 use crate::stage::{FlameError, StageFlame, StageSums};
 use std::collections::{BTreeMap, HashMap};
@@ -84,12 +84,12 @@ impl Flames {
     /// # Errors
     /// The lengths of a stage are negative, or their sum is too large.
     pub fn gather(tables: &Tables) -> Result<Self, FlameError> {
-        let (samples, parents) = (Samples::new(tables), Parents::new(&tables.machines));
+        let (samples, carriers) = (Samples::new(tables), Carriers::new(&tables.machines));
         let mut packets = Stages::default();
         for row in tables.packets.iter().filter(|row| row.dur.is_some()) {
             // The first event is the sender's only if it was sent here.
             let sender = row.send_ts.map(|_| row.machine_id);
-            packets.add(GroupKey::Packets(sender, row.to_machine_id), row, &samples, &parents)?;
+            packets.add(GroupKey::Packets(sender, row.to_machine_id), row, &samples, &carriers)?;
         }
         let mut requests = Stages::default();
         for row in tables.io_requests.iter().filter(|row| row.dur.is_some()) {
@@ -97,7 +97,7 @@ impl Flames {
                 GroupKey::Requests(row.machine_id, row.device),
                 row,
                 &samples,
-                &parents,
+                &carriers,
             )?;
         }
         let names = Names(tables.machines.iter().map(|row| (row.machine_id, row)).collect());
@@ -133,11 +133,11 @@ impl Stages {
         key: GroupKey,
         row: &R,
         samples: &Samples<'_>,
-        parents: &Parents,
+        carriers: &Carriers,
     ) -> Result<(), FlameError> {
         let group = self.0.entry(key).or_default();
         for Stage { from, to, ts, ns } in row.stages() {
-            let event = row.event_at(R::CUTS[from], parents);
+            let event = row.event_at(R::CUTS[from], carriers);
             let stack = event.map(|event| samples.find(event, ts));
             let added = group.entry((from, to)).or_default().add(ns, stack);
             added.ok_or_else(|| FlameError { stage: R::stage_name(from, to) })?;

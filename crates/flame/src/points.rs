@@ -6,12 +6,13 @@ use transect_model::stack::StackPoint;
 use transect_model::stage::Staged;
 use transect_model::table::{IoRequest, Machine, Packet};
 
-/// The machine that each machine runs on.
-pub(crate) struct Parents(HashMap<MachineId, MachineId>);
+/// The machine that carries the requests and packets of each machine.
+pub(crate) struct Carriers(HashMap<MachineId, MachineId>);
 
-impl Parents {
+impl Carriers {
     pub(crate) fn new(machines: &[Machine]) -> Self {
-        Parents(machines.iter().filter_map(|row| Some((row.machine_id, row.parent_id?))).collect())
+        let carried = |row: &Machine| Some((row.machine_id, row.carrier(machines)?));
+        Carriers(machines.iter().filter_map(carried).collect())
     }
 
     fn of(&self, machine: MachineId) -> Option<MachineId> {
@@ -41,15 +42,15 @@ impl StackedEvent {
 /// A row whose stages begin with events that can have a stack.
 pub(crate) trait Stacked: Staged {
     /// The event of that name (one of [`Staged::CUTS`]); `None` if no stacks are taken at such events.
-    fn event_at(&self, cut: &str, parents: &Parents) -> Option<StackedEvent>;
+    fn event_at(&self, cut: &str, carriers: &Carriers) -> Option<StackedEvent>;
 }
 
 impl Stacked for Packet {
-    fn event_at(&self, cut: &str, parents: &Parents) -> Option<StackedEvent> {
+    fn event_at(&self, cut: &str, carriers: &Carriers) -> Option<StackedEvent> {
         let (first, receiver) = (self.machine_id, self.to_machine_id);
         // The host is the sender if it has no host itself.
-        let above_first = parents.of(first).unwrap_or(first);
-        let above_receiver = receiver.and_then(|to| parents.of(to)).unwrap_or(above_first);
+        let above_first = carriers.of(first).unwrap_or(first);
+        let above_receiver = receiver.and_then(|to| carriers.of(to)).unwrap_or(above_first);
         Some(match cut {
             "send" => StackedEvent::new(first, StackPoint::Transmit),
             "kick" => StackedEvent::waking(above_first, self.backend_tid),
@@ -67,8 +68,8 @@ impl Stacked for Packet {
 }
 
 impl Stacked for IoRequest {
-    fn event_at(&self, cut: &str, parents: &Parents) -> Option<StackedEvent> {
-        let host = parents.of(self.machine_id).unwrap_or(self.machine_id);
+    fn event_at(&self, cut: &str, carriers: &Carriers) -> Option<StackedEvent> {
+        let host = carriers.of(self.machine_id).unwrap_or(self.machine_id);
         Some(match cut {
             "issue" => StackedEvent::new(self.machine_id, StackPoint::Issue),
             "kick" => StackedEvent::waking(host, self.backend_tid),
@@ -86,8 +87,8 @@ mod tests {
 
     /// The cuts at which a stack is looked for, whatever the row holds.
     fn stacked<R: Stacked>(row: &R) -> Vec<&'static str> {
-        let parents = Parents(HashMap::new());
-        R::CUTS.iter().copied().filter(|cut| row.event_at(cut, &parents).is_some()).collect()
+        let carriers = Carriers(HashMap::new());
+        R::CUTS.iter().copied().filter(|cut| row.event_at(cut, &carriers).is_some()).collect()
     }
 
     #[test]

@@ -51,6 +51,7 @@ macro_rules! table {
     };
 }
 
+mod carrier;
 mod causes;
 mod io;
 mod packets;

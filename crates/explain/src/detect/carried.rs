@@ -137,9 +137,7 @@ pub(super) fn packets(
         let Some(dur) = row.dur else { continue };
         let ends = [Some(row.machine_id), row.to_machine_id.filter(|to| *to != row.machine_id)];
         for machine in ends.into_iter().flatten() {
-            let Some(host) = rows.machine(machine).and_then(|machine| machine.parent_id) else {
-                continue;
-            };
+            let Some(host) = rows.carrier(machine) else { continue };
             let new = || Carried::new(machine, host, Carries::Packets);
             let carried = all.entry(machine).or_insert_with(new);
             carried.add(dur, row.evidence);

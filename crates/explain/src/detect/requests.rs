@@ -43,7 +43,7 @@ pub(super) fn find(
         tables.io_requests.iter().map(|row| row.machine_id).collect();
     let mut found = Vec::new();
     for ((machine, device), group) in &groups {
-        let host = rows.machine(*machine).and_then(|machine| machine.parent_id);
+        let host = rows.carrier(*machine);
         found.extend(slow_device((*machine, *device), group, host.is_some(), range));
         if let Some(host) = host {
             found.extend(carried((*machine, host), group).findings(rows, waits));

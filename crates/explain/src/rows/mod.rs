@@ -166,6 +166,11 @@ impl<'t> Rows<'t> {
         self.machines.get(&id).copied()
     }
 
+    /// The machine that carries its requests and packets.
+    pub fn carrier(&self, id: MachineId) -> Option<MachineId> {
+        self.machine(id)?.carrier(self.machines.values().copied())
+    }
+
     /// Is it one whose vCPUs another one schedules?
     pub fn is_guest(&self, id: MachineId) -> bool {
         self.machine(id).is_some_and(|machine| machine.kind == MachineKind::Guest)
