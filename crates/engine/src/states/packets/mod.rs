@@ -235,9 +235,10 @@ impl Packets {
             .or_else(|| find(&is_of_host))
     }
 
-    fn begin(&mut self, way: Way) -> u64 {
+    fn begin(&mut self, mut way: Way) -> u64 {
         self.serial += 1;
         let (packet, now) = (way.packet, way.first().ts);
+        way.begins_in_hole = self.lost_until.is_some_and(|until| now < until);
         self.ways.insert(self.serial, way);
         let alike = self.alike.entry(packet).or_default();
         alike.push_back(self.serial);

@@ -65,6 +65,8 @@ pub(crate) struct Way {
     pub(crate) run: Option<i64>,
     /// Events of its further way may be missing.
     pub(crate) is_hidden: bool,
+    /// Events of any machine were missing when it began.
+    pub(crate) begins_in_hole: bool,
     /// Its beginning may be missing.
     pub(crate) is_late: bool,
 }
@@ -145,6 +147,7 @@ impl Way {
             wake: None,
             run: None,
             is_hidden: false,
+            begins_in_hole: false,
             is_late: false,
         }
     }
@@ -273,7 +276,8 @@ impl Way {
     /// When the only machine of its way received it from one of its containers, and when it sent it on last.
     fn forwarded_within(&self) -> Option<(i64, i64)> {
         let is_in_one = self.told().all(|hop| hop.machine == self.first.machine);
-        let is_sent = self.first.is_sent && is_in_one;
+        // It may have been in another one unseen.
+        let is_sent = self.first.is_sent && is_in_one && !self.begins_in_hole;
         let received = self.told().position(|hop| !hop.is_sent).filter(|_| is_sent)?;
         let sent = self.told().skip(received).filter(|hop| hop.is_sent).last()?;
         Some((self.rest.get(received.checked_sub(1)?)?.ts, sent.ts))
