@@ -11,7 +11,7 @@
 -- column: kernel – the functions in the kernel, the innermost first; null if they were not kept
 -- column: program – the functions of the program, the innermost first; null if there are none
 -- column: woken_tid – the thread that is woken, if the event is a waking
--- example: SELECT p.stage, s.kernel, count(*) AS packets, ns_text(sum(p.dur)) AS time FROM packet_stages AS p JOIN stage_stacks AS s ON s.stage_ts = p.ts GROUP BY p.stage, s.kernel ORDER BY sum(p.dur) DESC LIMIT 5
+-- example: SELECT p.stage, s.kernel, count(*) AS samples, ns_text(sum(p.dur)) AS time FROM packet_stages AS p JOIN stage_stacks AS s ON s.stage_ts = p.ts GROUP BY p.stage, s.kernel ORDER BY sum(p.dur) DESC LIMIT 5
 SELECT
     s.ts,
     s.machine_id,
