@@ -1,5 +1,7 @@
 // counting: a VMM of one file whose guest makes exactly the exits it is asked for.
-//   counting [hypercalls=N] [port_writes=N] [halts=N] [vendor=amd|intel]
+//   counting [hypercalls=N] [port_writes=N] [halts=N] [vendor=amd|intel] [spin=N] [handle_us=N]
+// With spin, the guest computes so many rounds before each port write. With handle_us, this program is busy for so long with
+// each, by its own clock, and says every second for how long it was: "counting us=... n=... handled_us=...".
 // Prints one JSON line with what was asked, what KVM_RUN returned to this program, and the vCPU thread.
 //
 // The guest is a few instructions of real-mode code: three counted loops (vmmcall or vmcall; out; hlt),
@@ -21,6 +23,7 @@
 #include <sys/ioctl.h>
 #include <sys/mman.h>
 #include <sys/prctl.h>
+#include <time.h>
 #include <unistd.h>
 
 enum {
@@ -75,10 +78,37 @@ static int on_amd(void)
 	return b != signature_INTEL_ebx;
 }
 
+static int64_t now_us(void)
+{
+	struct timespec now;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	return now.tv_sec * 1000000ll + now.tv_nsec / 1000;
+}
+
+// Is busy with a port write, and says so every second.
+static void handle(long handle_us)
+{
+	static int64_t from, handled;
+	static long n;
+	int64_t began = now_us(), now = began;
+	if (!from)
+		from = began;
+	while (now < began + handle_us)
+		now = now_us();
+	handled += now - began;
+	n++;
+	if (now < from + 1000000)
+		return;
+	printf("counting us=%ld n=%ld handled_us=%ld\n", (long)(now - from), n, (long)handled);
+	fflush(stdout);
+	from = now;
+	handled = n = 0;
+}
+
 int main(int argc, char **argv)
 {
 	long hypercalls = asked(argc, argv, "hypercalls"), port_writes = asked(argc, argv, "port_writes"),
-	     halts = asked(argc, argv, "halts");
+	     halts = asked(argc, argv, "halts"), spin = asked(argc, argv, "spin"), handle_us = asked(argc, argv, "handle_us");
 	int amd = on_amd();
 	prctl(PR_SET_NAME, "counting");
 
@@ -106,7 +136,14 @@ int main(int argc, char **argv)
 	uint8_t call[9] = { 0x66, 0xb8, 0, 0, 0, 0, 0x0f, 0x01, amd ? 0xd9 : 0xc1 };
 	memcpy(call + 2, &number, 4);
 	emit_loop(hypercalls, call, sizeof call);         // mov eax, nr; vmmcall | vmcall
-	emit_loop(port_writes, "\xe6\x10", 2);            // out PORT, al
+	uint8_t spins[12] = "\x66\xb9....\x66\x49\x75\xfc\xe6"; // mov ecx, spin; dec ecx; jnz; out PORT, al
+	uint32_t rounds = spin;
+	memcpy(spins + 2, &rounds, 4);
+	spins[11] = PORT;
+	if (spin)
+		emit_loop(port_writes, spins, sizeof spins);
+	else
+		emit_loop(port_writes, "\xe6\x10", 2);    // out PORT, al
 	emit_loop(halts, "\xf4", 1);                      // hlt
 	emit("\xa2\x00\x00", 3);                          // mov [ds:0], al: ds begins beyond the memory
 	struct kvm_sregs sregs;
@@ -131,6 +168,8 @@ int main(int argc, char **argv)
 		switch (run->exit_reason) {
 		case KVM_EXIT_IO:
 			io += run->io.port == PORT;
+			if (handle_us)
+				handle(handle_us);
 			break;
 		case KVM_EXIT_HLT:
 			hlt++;

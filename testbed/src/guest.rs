@@ -13,6 +13,7 @@ use crate::initramfs;
 use crate::job::{Job, JobPlan, Output, Place, quoted};
 use crate::kernel::{Flavour, Kernel};
 use crate::lateness::Lateness;
+use crate::linked;
 use crate::qemu::{Accelerator, Disk, Machine};
 use crate::wait::{WaitFor, Watched, tail};
 
@@ -31,6 +32,7 @@ pub struct GuestPlan {
     cid: Option<u32>,
     workload: String,
     agent: Option<(PathBuf, Vec<String>)>,
+    program: Option<PathBuf>,
     port: Option<String>,
     disk_mib: u32,
     disk_at: Option<Disk>,
@@ -61,6 +63,7 @@ impl GuestPlan {
             cid: None,
             workload: String::new(),
             agent: None,
+            program: None,
             port: None,
             disk_mib: 0,
             disk_at: None,
@@ -106,6 +109,12 @@ impl GuestPlan {
     pub fn agent(mut self, binary: impl AsRef<Path>, arguments: &[&str]) -> Self {
         let arguments = arguments.iter().map(|&argument| argument.to_owned()).collect();
         self.agent = Some((binary.as_ref().to_owned(), arguments));
+        self
+    }
+
+    /// Carries a program of this machine in, with its libraries, to the place that it has here.
+    pub fn program(mut self, program: impl AsRef<Path>) -> Self {
+        self.program = Some(program.as_ref().to_owned());
         self
     }
 
@@ -219,14 +228,17 @@ impl GuestPlan {
 
     fn write_initrd(&self, kernel: &Kernel, to: &Path) -> Result<()> {
         let base = initramfs::of_guest(kernel)?;
-        match &self.agent {
-            None => provide(&base, to),
-            Some((binary, arguments)) => {
-                let mut image = fs::read(&base).context("cannot read the guest's base image")?;
-                image.extend(initramfs::agent_archive(binary, arguments)?);
-                fs::write(to, image).context("cannot write a guest's image")
-            }
+        if self.agent.is_none() && self.program.is_none() {
+            return provide(&base, to);
         }
+        let mut image = fs::read(&base).context("cannot read the guest's base image")?;
+        if let Some((binary, arguments)) = &self.agent {
+            image.extend(initramfs::agent_archive(binary, arguments)?);
+        }
+        if let Some(program) = &self.program {
+            image.extend(linked::archive(program)?);
+        }
+        fs::write(to, image).context("cannot write a guest's image")
     }
 
     fn command(&self, shared: &Path, local: &Path) -> String {

@@ -22,6 +22,7 @@ const HOST_MODULES: &[&str] = &[
     "kvm-amd",
     "vhost_vsock",
     "null_blk",
+    "dm-delay",
     "tun",
     "vhost_net",
     "veth",

@@ -49,6 +49,7 @@ const KEPT: &[&str] = &[
     "kvm-amd",
     "kvm-intel",
     "null_blk",
+    "dm-delay",
     // What dom0 and its domUs need of Xen; the root of dom0 is an overlay.
     "xenfs",
     "xen-privcmd",

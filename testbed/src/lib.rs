@@ -55,6 +55,7 @@ pub mod initramfs;
 mod job;
 pub mod kernel;
 mod lateness;
+mod linked;
 mod lttng;
 mod nested;
 mod packages;
