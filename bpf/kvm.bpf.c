@@ -99,18 +99,23 @@ static __always_inline u64 kvm_value(const void *data, u32 bytes)
 
 #define PIO_OUT 1
 
+/* (access, port, size, count, data). The verifier of 6.1 and others lets no program read an argument of the type
+ * "const void *" (btf_ctx_access), so the last one is read as memory. */
 SEC("tp_btf/kvm_pio")
-int BPF_PROG(kvm_pio, unsigned int access, unsigned int port, unsigned int size, unsigned int count, const void *data)
+int BPF_PROG(kvm_pio, unsigned int access, unsigned int port, unsigned int size, unsigned int count)
 {
 	u64 log2 = size >= 8 ? 3 : size >= 4 ? 2 : size >= 2 ? 1 : 0;
+	const void *data = NULL;
 
 	if (!wanted_here())
 		return 0;
 	if (access == PIO_OUT)
 		stack_doorbell();
-	if (cfg.causes && access == PIO_OUT)
+	if (cfg.causes && access == PIO_OUT) {
+		bpf_probe_read_kernel(&data, sizeof(data), &ctx[4]);
 		return log_other_as(KVM_PIO, OTHER_KVM_PIO, 1 | log2 << 2 | (u64)(port & 0xffff) << 4, count,
 				    kvm_value(data, size));
+	}
 	if (count > 0x3fff) {
 		count = 0x3fff;
 		log_saturated();
