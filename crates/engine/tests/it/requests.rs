@@ -377,3 +377,35 @@ fn requests_of_a_domain_go_through_dom0() {
         ]
     );
 }
+
+/// The VMM makes one request of two, while another one of the guest's is under way.
+#[test]
+fn two_requests_become_one_of_the_host() {
+    let mut parts: Vec<String> =
+        (0..24).map(|n| one(1000 + n * 200, 8 * (7 * n % 32), 5000 + 8 * (7 * n % 32))).collect();
+    let t = 9000;
+    let lines = [
+        (0, "web 0", "42 block_issue W 400+8"),
+        (1, "web 0", "42 block_issue W 800+8"),
+        (2, "web 0", "42 block_issue W 808+8"),
+        (50, "host 1", "200 block_issue W 5400+8 minor=16"),
+        (51, "host 1", "200 block_issue W 5800+16 minor=16"),
+        (70, "host 1", "200 block_complete W 5400+8 minor=16"),
+        (71, "host 1", "200 block_complete W 5800+16 minor=16"),
+        (80, "web 0", "42 block_complete W 400+8"),
+        (81, "web 0", "42 block_complete W 800+8"),
+        (82, "web 0", "42 block_complete W 808+8"),
+    ];
+    let line = |(after, stream, what): &(i64, &str, &str)| {
+        let (machine, cpu) = stream.split_once(' ').unwrap();
+        format!("{machine} {cpu} {} {what}", t + after)
+    };
+    parts.push(format!("host 1 {} 7 sched_switch 7 R 200", t - 1));
+    parts.push(lines.iter().map(line).collect::<Vec<_>>().join("\n"));
+    let rows = told(&run(&parts));
+    for (row, own) in rows[24..].iter().zip(["host_submit+50", "host_submit+50", "host_submit+49"])
+    {
+        assert!(row.contains(own), "{row}");
+    }
+    assert!(rows[25].ends_with("by context") && rows[26].ends_with("by context"), "{rows:#?}");
+}

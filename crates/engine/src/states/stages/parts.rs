@@ -114,10 +114,12 @@ impl Parts {
         let second = others.map(votes).max().unwrap_or(0);
         let is_sure = votes(best) >= SURE_VOTES && votes(best) >= SURE_RATIO * second;
         let first = fit.iter().copied().find(|at| !self.recent[*at].is_taken);
-        let (at, evidence) = match (is_sure, fit.len()) {
-            (true, _) => (best, Evidence::Id),
-            (false, 1) => (best, Evidence::Context),
-            (false, _) => (first?, Evidence::Order),
+        let (at, evidence) = match (is_sure, fit.len(), first) {
+            (true, ..) => (best, Evidence::Id),
+            (false, 1, Some(only)) => (only, Evidence::Context),
+            (false, _, Some(first)) => (first, Evidence::Order),
+            // They are all for others.
+            (false, _, None) => return self.find_pieces(asked, begins),
         };
         let offsets: Vec<Offset> = fit.iter().map(|at| of(*at)).collect();
         // A flush has no sectors.
