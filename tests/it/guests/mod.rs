@@ -7,5 +7,6 @@ mod xen {
     mod explain;
     mod metrics;
     mod record;
+    mod requests;
     mod stacks;
 }

@@ -5,12 +5,14 @@
 //! `|` are rows of the table in docs/reference/explain.md.
 
 mod answer;
+mod exits;
 mod network;
 mod packets;
 mod requests;
 mod stacks;
 mod threads;
 mod truth;
+mod volumes;
 
 use super::{Bed, spec};
 use answer::{Answer, WITHIN, expect_share};

@@ -30,7 +30,7 @@ const WRITE_BYTES: i64 = 4096;
 const SLOW_NS: i64 = 50_000_000;
 const SLOW_REQUESTS: i64 = 80;
 /// Columns of the stages, in order.
-const STAGES: [&str; 12] = [
+pub(super) const STAGES: [&str; 12] = [
     "issue_ts",
     "kick_ts",
     "pickup_ts",
@@ -66,7 +66,7 @@ fn guest_with_disk(bed: &Bed, name: &str, device: &str, workload: &str) -> Resul
 }
 
 /// The guest's requests of this kind that were completed.
-fn requests(dir: &Path, vm: &str, op: &str) -> Result<Vec<Value>> {
+pub(super) fn requests(dir: &Path, vm: &str, op: &str) -> Result<Vec<Value>> {
     let vm = machine_id(&report(dir)?, vm)?;
     let mut rows = table_rows(dir)?;
     rows.retain(|row| {
@@ -105,7 +105,7 @@ pub(super) fn check_stages(
 }
 
 /// The word for a request's stages that are missing together.
-fn together(stage: &str) -> &'static str {
+pub(super) fn together(stage: &str) -> &'static str {
     if stage.starts_with("host_") { "host" } else { "wake" }
 }
 
@@ -177,7 +177,7 @@ fn depths(bed: &Bed) -> Result<()> {
 }
 
 /// The share of the requests' time between two stages.
-fn share_between(rows: &[Value], from: &str, to: &str) -> Result<f64> {
+pub(super) fn share_between(rows: &[Value], from: &str, to: &str) -> Result<f64> {
     let (mut part, mut all) = (0, 0);
     for row in rows {
         all += number(row, "dur")?;
@@ -187,7 +187,7 @@ fn share_between(rows: &[Value], from: &str, to: &str) -> Result<f64> {
 }
 
 /// From the first request's begin to the end of the last.
-fn time_of(rows: &[Value]) -> Result<Range<i64>> {
+pub(super) fn time_of(rows: &[Value]) -> Result<Range<i64>> {
     let begins = rows.iter().map(|row| number(row, "ts")).collect::<Result<Vec<i64>>>()?;
     let ends = rows.iter().map(|row| Ok(number(row, "ts")? + number(row, "dur")?));
     let ends = ends.collect::<Result<Vec<i64>>>()?;

@@ -66,12 +66,16 @@ impl Samples {
     /// The share of the range in which a thread had a CPU, and in which it waited for one
     /// (Documentation/scheduler/sched-stats.rst).
     pub(super) fn ran_and_waited(&self, file: &str, range: &Range<i64>) -> Result<[f64; 2]> {
+        Ok([self.nanoseconds(file, 0, range)?, self.nanoseconds(file, 1, range)?])
+    }
+
+    /// The share of the range by which a number of a file with nanoseconds has grown.
+    pub(super) fn nanoseconds(&self, file: &str, at: usize, range: &Range<i64>) -> Result<f64> {
         let (old, new, length) = self.ends(file, range)?;
-        let column = |text: &str, at: usize| -> Result<f64> {
-            text.split([' ', ';']).nth(at).context("a short schedstat")?.parse().context("a number")
+        let column = |text: &str| -> Result<f64> {
+            text.split([' ', ';']).nth(at).context("too few numbers")?.parse().context("a number")
         };
-        let share = |at| Ok::<_, anyhow::Error>((column(new, at)? - column(old, at)?) / length);
-        Ok([share(0)?, share(1)?])
+        Ok((column(new)? - column(old)?) / length)
     }
 
     /// The share of the range by which a counter of microseconds in a file `NAME NUMBER` has grown.
