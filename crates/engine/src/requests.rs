@@ -191,6 +191,8 @@ impl World {
             }
             _ => None,
         };
+        // Dom0 has the host's devices.
+        let is_domain = machine.info.domid.is_some_and(|domid| domid != 0);
         let mut queue = None;
         if let Some((delivered, evidence)) = found {
             queue = Some(self.causes.name(at.m, delivered.irq)).filter(|name| !name.is_empty());
@@ -200,7 +202,8 @@ impl World {
                 handler: delivered.handler,
                 evidence,
             });
-        } else if machine.info.domid.is_some()
+        } else if is_domain
+            && !stages.is_hidden
             && let Some((irq, handler)) = machine.cpus[at.c].irqs.line()
         {
             // What Xen does in between is not told.
@@ -218,9 +221,7 @@ impl World {
             };
             stages.part = self.ways.parts(at.m).find(&asked);
             // Nobody woke it in a VM exit.
-            if let (None, Some((part, _)), Some(_)) =
-                (stages.pickup, stages.part, machine.info.domid)
-            {
+            if is_domain && let Some((part, _)) = stages.part {
                 (stages.pickup, stages.backend) = (part.served_since, Some(part.tid));
             }
         }

@@ -354,8 +354,10 @@ fn requests_of_a_domain_go_through_dom0() {
         dom0 0 1040 50 block_issue W 5008+8 minor=16
         dom0 0 1050 50 sched_switch 50 S 51
         dom0 0 1060 51 block_issue W 9008+8 minor=16
+        dom0 0 1065 51 irq_entry 9
         dom0 0 1070 51 block_complete W 9008+8 minor=16
         dom0 0 1080 51 block_complete W 5008+8 minor=16
+        dom0 0 1085 51 irq_exit 9
         web 0 1090 0 irq_entry 25
         web 0 1100 0 block_complete W 8+8
         web 0 1110 0 irq_exit 25

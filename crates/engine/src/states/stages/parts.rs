@@ -101,11 +101,13 @@ impl Parts {
         }
         let of = |at: usize| asked.offset(&self.recent[at]);
         let votes = |at: usize| self.offsets.get(&of(at)).copied().unwrap_or(0);
+        let device = |at: &usize| self.recent[*at].part.device;
+        let are_several = fit.iter().any(|at| device(at) != device(&fit[0]));
         let is_handed_on = |at: &usize| {
             let is_outer = |outer: &usize| {
                 self.recent[*at].is_within(&self.recent[*outer]) && votes(*at) <= votes(*outer)
             };
-            fit.iter().any(is_outer)
+            are_several && fit.iter().any(is_outer)
         };
         let fit: Vec<usize> = fit.iter().copied().filter(|at| !is_handed_on(at)).collect();
         let rank = |at: &usize| (votes(*at), !self.recent[*at].is_taken, Reverse(*at));
